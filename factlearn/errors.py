@@ -1,0 +1,41 @@
+"""One small tree of errors: each message is a sentence for the user, saying what, where and what to do."""
+
+
+class FactlearnError(Exception):
+    """Base of every error a user can cause or cure; the CLI prints it and exits with code 2."""
+
+
+class FactError(FactlearnError):
+    """A fact or a query that cannot be read."""
+
+
+class LanguageError(FactlearnError):
+    """Word vectors that cannot be loaded, or a word that has none."""
+
+
+class AssetError(FactlearnError):
+    """A named asset that is unknown, unreachable or not what it should be."""
+
+
+class DatasetError(FactlearnError):
+    """A dataset, a manifest row or a task split that cannot be used."""
+
+
+class ImageError(FactlearnError):
+    """An image that cannot be decoded safely."""
+
+
+class ConfigError(FactlearnError):
+    """A configuration that does not say something runnable."""
+
+
+class RunError(FactlearnError):
+    """A run directory that is missing, incomplete or of another kind."""
+
+
+class ModelError(FactlearnError):
+    """A model that cannot be built or does not fit its weights."""
+
+
+class FactIndexError(FactlearnError):
+    """An index that is missing, damaged, or of another model or language."""

@@ -1,0 +1,93 @@
+"""Writing files so that a kill at any moment leaves the old content or the new, never half of one.
+
+Every file this package writes goes through `atomic_write` (one file) or `atomic_directory` (a folder that appears
+whole): written beside its place, fsynced, renamed, and the parent folder fsynced.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+
+def _beside(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.parent / f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a file that takes its place at `path` only when the block ends without an error."""
+    path = Path(path)
+    temporary = _beside(path)
+    try:
+        with open(temporary, mode, encoding=None if "b" in mode else "utf-8") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def atomic_directory(path: Path | str) -> Iterator[Path]:
+    """Give an empty folder that takes its place at `path` only when the block ends without an error.
+
+    An existing folder at `path` is replaced: it is moved aside just before the new one is moved in.
+    """
+    path = Path(path)
+    temporary = _beside(path)
+    temporary.mkdir()
+    old = None
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                with open(file, "rb") as stream:
+                    os.fsync(stream.fileno())
+        if path.exists():
+            old = _beside(path)
+            os.rename(path, old)
+        os.rename(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+    _sync_folder(path.parent)
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    """Write `value` as indented JSON, atomically; NaN is refused."""
+    with atomic_write(path) as stream:
+        json.dump(value, stream, indent=2, ensure_ascii=False, allow_nan=False)
+        stream.write("\n")
+
+
+def sha256_file(path: Path | str) -> str:
+    """The SHA-256 of a file's bytes, in hex."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short stable name (16 hex digits) for plain JSON values and bytes."""
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part if isinstance(part, bytes) else json.dumps(part, sort_keys=True, default=str).encode()
+        digest.update(len(raw).to_bytes(8, "little") + raw)
+    return digest.hexdigest()[:16]
