@@ -1,0 +1,241 @@
+"""The language space: word vectors turned into the target vectors of facts.
+
+A unit's vector is the mean of its words' vectors, minus an optional centre, optionally scaled to length one. Every fact
+unit must have one: a word without a vector is an error, never a zero.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from factlearn.errors import LanguageError
+from factlearn.facts import UNIT_NAMES, Fact, FactQuery
+from factlearn.files import fingerprint, write_json
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
+
+_EDGE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class WordVectorSource:
+    """Where word vectors come from: the name of an asset, or a word2vec (.bin, .txt) or GloVe text file."""
+
+    name: str
+    content: str | None = None
+    """The fingerprint the content must have, when it is known already."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the name is a path rather than an asset."""
+        return "/" in self.name or Path(self.name).suffix in (".bin", ".txt", ".vec", ".gz")
+
+    @property
+    def fingerprint(self) -> str:
+        """A name for the content: the asset's pinned checksum, or the file's size and both ends."""
+        return self.content or self._measured
+
+    @cached_property
+    def _measured(self) -> str:
+        if not self.is_file:
+            from factlearn.assets import asset
+
+            return fingerprint(self.name, asset(self.name).sha256)
+        path = self._file()
+        size = path.stat().st_size
+        with open(path, "rb") as stream:
+            head = stream.read(_EDGE_BYTES)
+            stream.seek(max(0, size - _EDGE_BYTES))
+            return fingerprint(size, head, stream.read())
+
+    def _file(self) -> Path:
+        path = Path(self.name).expanduser()
+        if not path.is_file():
+            raise LanguageError(f"The word vectors {self.name} do not exist; give a file or an asset's name.")
+        return path
+
+    def open(self) -> "KeyedVectors":
+        """Load the vectors, fetching the asset if it is not in the cache yet."""
+        if self.content not in (None, self._measured):
+            raise LanguageError(f"The word vectors {self.name} are not those that were used before; restore the old file.")
+        if not self.is_file:
+            return _open_asset(self.name)
+        path = self._file()
+        from gensim.models import KeyedVectors
+
+        try:
+            if ".bin" in path.suffixes:
+                return KeyedVectors.load_word2vec_format(str(path), binary=True)
+            return KeyedVectors.load_word2vec_format(str(path), no_header=not _has_header(path))
+        except (ValueError, EOFError, OSError) as error:
+            raise LanguageError(
+                f"{path} is not readable as word2vec or GloVe vectors ({error}); check the file."
+            ) from error
+
+
+def _has_header(path: Path) -> bool:
+    """Whether a text file starts with word2vec's "count dimension" line, which GloVe files lack."""
+    import gzip
+
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8", errors="replace") as stream:
+        first = stream.readline().split()
+    return len(first) == 2 and all(part.isdigit() for part in first)
+
+
+def _open_asset(name: str) -> "KeyedVectors":
+    from gensim.models import KeyedVectors
+
+    from factlearn.assets import fetch
+
+    folder = fetch(name)
+    if not (folder / "words.txt").is_file():
+        raise LanguageError(f"The asset {name} holds no word vectors; choose one that `factlearn assets list` shows.")
+    matrix = np.load(folder / "vectors.npy")
+    vectors = KeyedVectors(matrix.shape[1])
+    vectors.index_to_key = (folder / "words.txt").read_text(encoding="utf-8").splitlines()
+    vectors.key_to_index = {word: row for row, word in enumerate(vectors.index_to_key)}
+    vectors.vectors = matrix
+    return vectors
+
+
+@dataclass
+class LanguageSpace:
+    """Word vectors with the choices that turn them into fact embeddings.
+
+    Attributes:
+        source: where the word vectors come from.
+        aliases: words to use in place of a unit, for units whose own words have no vector.
+        normalise: scale every unit's vector to length one.
+        centre: subtracted from every unit's mean vector, before scaling.
+
+    Example:
+        >>> space = LanguageSpace.open("glove-6b-50d", normalise=True)  # doctest: +SKIP
+        >>> vectors, mask = space.embed([Fact("person", "riding", "bike")])  # doctest: +SKIP
+    """
+
+    source: WordVectorSource
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    normalise: bool = False
+    centre: NDArray[np.float32] | None = None
+    _units: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
+    _vectors: "KeyedVectors | None" = field(default=None, repr=False)
+
+    @classmethod
+    def open(cls, source: str, *, aliases: Mapping[str, str] | None = None, normalise: bool = False) -> Self:
+        """A space over an asset's or a file's word vectors; they are loaded when first needed."""
+        return cls(WordVectorSource(source), dict(aliases or {}), normalise)
+
+    @classmethod
+    def of_vectors(cls, vectors: "KeyedVectors", name: str = "vectors", **choices: Any) -> Self:
+        """A space over vectors already in memory."""
+        content = fingerprint(list(vectors.index_to_key), np.asarray(vectors.vectors).tobytes())
+        return cls(WordVectorSource(name, content), _vectors=vectors, **choices)
+
+    @property
+    def words(self) -> "KeyedVectors":
+        """The word vectors themselves (gensim)."""
+        if self._vectors is None:
+            self._vectors = self.source.open()
+        return self._vectors
+
+    @property
+    def dimension(self) -> int:
+        """The length of a unit's vector."""
+        for vector in self._units.values():
+            return len(vector)
+        return int(self.words.vector_size)
+
+    @property
+    def fingerprint(self) -> str:
+        """A name for the space: two spaces with the same name give the same vectors."""
+        centre = b"" if self.centre is None else self.centre.tobytes()
+        return fingerprint(self.source.fingerprint, dict(self.aliases), self.normalise, centre)
+
+    def centred_on(self, facts: Iterable[Fact]) -> "LanguageSpace":
+        """The same space with the mean of the facts' distinct units as its centre."""
+        units = sorted({unit for fact in facts for unit in fact.units})
+        if not units:
+            raise LanguageError("The language space cannot be centred on no facts; give at least one.")
+        raw = LanguageSpace(self.source, self.aliases, _vectors=self._vectors)
+        centre = np.mean([raw.unit(unit) for unit in units], axis=0, dtype=np.float64).astype(np.float32)
+        return LanguageSpace(self.source, self.aliases, self.normalise, centre, _vectors=raw._vectors)
+
+    def unit(self, unit: str, owner: Fact | FactQuery | None = None) -> NDArray[np.float32]:
+        """The vector of one unit.
+
+        Raises:
+            LanguageError: if a word of the unit has no vector, naming the word, the fact and close spellings.
+        """
+        if unit not in self._units:
+            self._units[unit] = self._embed_unit(unit, owner)
+        return self._units[unit]
+
+    def _embed_unit(self, unit: str, owner: Fact | FactQuery | None) -> NDArray[np.float32]:
+        words = self.aliases.get(unit, unit).replace("_", " ").split()
+        for word in words:
+            if word not in self.words.key_to_index:
+                raise LanguageError(self._missing(word, unit, owner))
+        vector = np.mean([self.words[word] for word in words], axis=0, dtype=np.float64)
+        if self.centre is not None:
+            vector -= self.centre
+        length = float(np.linalg.norm(vector))
+        if not np.isfinite(length) or length == 0.0:
+            raise LanguageError(
+                f"The vector of {unit!r} in {self.source.name} has length {length}; map the unit to other words by an alias."
+            )
+        return (vector / length if self.normalise else vector).astype(np.float32)
+
+    def _missing(self, word: str, unit: str, owner: Fact | FactQuery | None) -> str:
+        nearby = [w for w in self.words.index_to_key[:150_000] if w[:1] == word[:1] and abs(len(w) - len(word)) <= 2]
+        close = difflib.get_close_matches(word, nearby, n=3, cutoff=0.7)
+        spellings = f"close spellings: {', '.join(close)}" if close else "no spelling is close"
+        where = f" (in {owner})" if owner is not None else f" (in the unit {unit!r})"
+        return f"The word {word!r}{where} has no vector in {self.source.name}; {spellings}; correct it or alias the unit {unit!r}."
+
+    def embed(self, facts: Sequence[Fact | FactQuery]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Vectors [N, 3, D] of the facts' units and the mask [N, 3] of the units they have; open units are zero."""
+        vectors = np.zeros((len(facts), len(UNIT_NAMES), self.dimension), np.float32)
+        mask = np.zeros((len(facts), len(UNIT_NAMES)), bool)
+        for row, fact in enumerate(facts):
+            for position, unit in enumerate(fact.units):
+                if unit is not None:
+                    vectors[row, position] = self.unit(unit, fact)
+                    mask[row, position] = True
+        return vectors, mask
+
+    def save(self, folder: Path) -> None:
+        """Write the space's choices and the vectors of the units used so far, so that those need no word vectors."""
+        from safetensors.numpy import save_file
+
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = {f"unit:{unit}": vector for unit, vector in self._units.items()}
+        if self.centre is not None:
+            tensors["centre"] = self.centre
+        save_file(tensors, folder / "units.safetensors")
+        choices = {"source": self.source.name, "source_fingerprint": self.source.fingerprint}
+        write_json(folder / "language.json", {**choices, "aliases": dict(self.aliases), "normalise": self.normalise})
+
+    @classmethod
+    def load(cls, folder: Path) -> "LanguageSpace":
+        """Open a saved space; its word vectors are loaded only for a unit that was not saved with it."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        try:
+            choices = json.loads((folder / "language.json").read_text(encoding="utf-8"))
+            tensors = load_file(folder / "units.safetensors")
+            source = WordVectorSource(choices["source"], choices["source_fingerprint"])
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            raise LanguageError(f"{folder} holds no readable language space ({error}); build it again.") from error
+        centre = tensors.pop("centre", None)
+        units = {name.removeprefix("unit:"): vector for name, vector in tensors.items()}
+        return cls(source, choices["aliases"], choices["normalise"], centre, units)

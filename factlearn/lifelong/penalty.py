@@ -1,0 +1,71 @@
+"""The quadratic penalty lambda * sum omega * (theta - theta_star)^2 (eq. 3), applied in place, never through autograd."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from factlearn.lifelong.strategy import Learner
+
+PenaltyForm = Literal["proximal", "gradient"]
+
+
+class QuadraticPenalty:
+    """Holds each parameter to its old value as firmly as it is important.
+
+    Two forms of the same penalty. `gradient` adds 2 * lambda * omega * (theta - theta_star) to the gradients; the
+    explicit step diverges where 2 * rate * lambda * omega is large. `proximal` moves the parameters after the
+    optimizer's step, theta <- (theta + c * theta_star) / (1 + c) with c = 2 * rate * lambda * omega, and never does. The
+    rate is lr / (1 - momentum), so that both forms rest at the same point.
+    """
+
+    def __init__(
+        self,
+        omega: Mapping[str, Tensor],
+        theta_star: Mapping[str, Tensor],
+        strength: float,
+        form: PenaltyForm,
+    ) -> None:
+        self.omega = dict(omega)
+        self.theta_star = dict(theta_star)
+        self.strength = strength
+        self.form = form
+        self._pull: list[Tensor] = []
+        self._pull_rates: dict[str, float] = {}
+
+    def after_backward(self, learner: Learner) -> None:
+        """Add the penalty's gradient (form `gradient`)."""
+        if self.form != "gradient" or not self.strength:
+            return
+        with torch.no_grad():
+            for name, parameter in learner.parameters().items():
+                if parameter.grad is not None:
+                    change = parameter - self.theta_star[name]
+                    parameter.grad.addcmul_(change, self.omega[name], value=2 * self.strength)
+
+    def after_step(self, learner: Learner) -> None:
+        """Pull the parameters back (form `proximal`)."""
+        if self.form != "proximal" or not self.strength:
+            return
+        parameters = learner.parameters()
+        rates = learner.effective_rates()
+        with torch.no_grad():
+            if rates != self._pull_rates:
+                self._pull_rates = rates
+                self._pull = [self._share(self.omega[name], rates[name]) for name in parameters]
+            old = [self.theta_star[name] for name in parameters]
+            torch._foreach_lerp_(list(parameters.values()), old, self._pull)
+
+    def _share(self, omega: Tensor, rate: float) -> Tensor:
+        """The share c / (1 + c) of the way back to theta_star that one step takes."""
+        pull = omega * (2 * rate * self.strength)
+        return pull.div_(pull + 1)
+
+    def value(self, learner: Learner) -> float:
+        """The penalty itself, for the record."""
+        total = 0.0
+        with torch.no_grad():
+            for name, parameter in learner.parameters().items():
+                total += float((self.omega[name] * (parameter - self.theta_star[name]) ** 2).sum())
+        return self.strength * total

@@ -1,0 +1,116 @@
+"""Activations of a frozen prefix, computed once and kept on disk.
+
+Layout of a store, `activations/<key>/` in the cache directory, the key naming the prefix's weights, the input size, the
+fit and the view:
+
+    <segment>.npy    activations, float32 [rows, channels, height, width], opened memory-mapped
+    <segment>.json   the SHA-256 of the image behind each row
+
+A segment holds the images that one call found missing. Both files are written atomically, the JSON last: a segment
+without its JSON is ignored. Segments never change, so readers need no lock.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from factlearn.errors import RunError
+from factlearn.files import atomic_write, fingerprint, sha256_file, write_json
+from factlearn.models.embedder import FactEmbedder
+from factlearn.models.inference import image_batches
+from factlearn.models.preprocess import PLAIN, Preprocess, View
+
+Progress = Callable[[int], None]
+
+
+class StoredRows:
+    """Rows gathered from memory-mapped segments; indexing with a list of positions gives a tensor batch."""
+
+    def __init__(self, segments: list[NDArray[np.float32]], places: NDArray[np.int64]) -> None:
+        self._segments = segments
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, positions: Sequence[int] | NDArray[np.int64]) -> Tensor:
+        places = self._places[np.asarray(positions, dtype=np.int64)]
+        batch = np.empty((len(places), *self._segments[0].shape[1:]), np.float32)
+        for row, (segment, place) in enumerate(places):
+            batch[row] = self._segments[segment][place]
+        return torch.from_numpy(batch)
+
+
+class ActivationStore:
+    """The kept activations of one model's frozen prefix.
+
+    Attributes:
+        folder: where stores live, usually `activations` in the cache directory.
+    """
+
+    def __init__(self, folder: Path, model: FactEmbedder, preprocess: Preprocess) -> None:
+        self.folder = folder
+        self._model = model
+        self._preprocess = preprocess
+        self._prefix = model.prefix_fingerprint()
+        self._keys: dict[Path, str] = {}
+
+    def rows(
+        self, paths: Sequence[Path], view: View = PLAIN, batch_size: int = 64, progress: Progress | None = None
+    ) -> StoredRows:
+        """The activations of the images under the view, computing and keeping what is missing."""
+        keys = [self._image_key(path) for path in paths]
+        store = self.folder / fingerprint(self._prefix, self._preprocess.size, self._preprocess.fit, view.name)
+        names, index = self._read(store)
+        missing = {key: path for key, path in zip(keys, paths, strict=True) if key not in index}
+        if progress:
+            progress(len(paths) - len(missing))
+        if missing:
+            self._compute(store, missing, view, batch_size, progress)
+            names, index = self._read(store)
+        segments = [np.load(store / f"{name}.npy", mmap_mode="r") for name in names]
+        return StoredRows(segments, np.array([index[key] for key in keys], np.int64).reshape(-1, 2))
+
+    def _image_key(self, path: Path) -> str:
+        if path not in self._keys:
+            self._keys[path] = sha256_file(path)
+        return self._keys[path]
+
+    def _read(self, store: Path) -> tuple[list[str], dict[str, tuple[int, int]]]:
+        names = sorted(path.stem for path in store.glob("*.json"))
+        index: dict[str, tuple[int, int]] = {}
+        for segment, name in enumerate(names):
+            for row, key in enumerate(json.loads((store / f"{name}.json").read_text())):
+                index[key] = (segment, row)
+        return names, index
+
+    def _compute(
+        self, store: Path, missing: dict[str, Path], view: View, batch_size: int, progress: Progress | None
+    ) -> None:
+        name = secrets.token_hex(8)
+        device = next(self._model.suffix.parameters()).device
+        try:
+            with atomic_write(store / f"{name}.npy", "wb") as stream, torch.inference_mode():
+                written = 0
+                for batch in image_batches(list(missing.values()), self._preprocess, batch_size, view=view):
+                    activations = self._model.prefix(batch.images.to(device)).float().cpu().numpy()
+                    if not written:
+                        _write_header(stream, (len(missing), *activations.shape[1:]))
+                    stream.write(np.ascontiguousarray(activations).tobytes())
+                    written += len(activations)
+                    if progress:
+                        progress(len(activations))
+        except OSError as error:
+            raise RunError(f"The activations could not be kept in {store} ({error}); free some space.") from error
+        write_json(store / f"{name}.json", list(missing))
+
+
+def _write_header(stream: object, shape: tuple[int, ...]) -> None:
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)  # type: ignore[arg-type]

@@ -1,0 +1,93 @@
+"""Decoding images ahead of the network and embedding them."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from factlearn.errors import ImageError
+from factlearn.models.embedder import FactEmbedder
+from factlearn.models.preprocess import PLAIN, Preprocess, View, normalise
+
+_BATCHES_AHEAD = 4
+_DECODERS = 2
+
+
+@dataclass(frozen=True)
+class ImageBatch:
+    """Decoded images and their positions in the list that was asked for."""
+
+    positions: list[int]
+    images: Tensor
+
+
+def image_batches(
+    paths: Sequence[Path],
+    preprocess: Preprocess,
+    batch_size: int,
+    *,
+    view: View = PLAIN,
+    on_error: Callable[[ImageError], None] | None = None,
+) -> Iterator[ImageBatch]:
+    """Decode and normalise images in batches, a few batches ahead, in their order.
+
+    An image that cannot be decoded raises its ImageError, or is reported to `on_error` and left out.
+    """
+
+    def decode(positions: range) -> ImageBatch:
+        kept, pixels = [], []
+        for position in positions:
+            try:
+                pixels.append(preprocess.pixels(paths[position], view))
+                kept.append(position)
+            except ImageError as error:
+                if on_error is None:
+                    raise
+                on_error(error)
+        stacked = np.stack(pixels) if pixels else np.empty((0, 3, preprocess.size, preprocess.size), np.uint8)
+        return ImageBatch(kept, normalise(torch.from_numpy(stacked)))
+
+    pending: deque[Future[ImageBatch]] = deque()
+    with ThreadPoolExecutor(_DECODERS) as pool:
+        try:
+            for start in range(0, len(paths), batch_size):
+                pending.append(pool.submit(decode, range(len(paths))[start : start + batch_size]))
+                if len(pending) > _BATCHES_AHEAD:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def embed_images(
+    model: FactEmbedder,
+    paths: Sequence[Path],
+    preprocess: Preprocess,
+    *,
+    batch_size: int = 64,
+    on_error: Callable[[ImageError], None] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[NDArray[np.float32], list[int]]:
+    """Vectors [N, 3, D] of the images, and the positions of those that could be decoded."""
+    model.eval()
+    device = next(model.suffix.parameters()).device
+    vectors, kept = [], []
+    with torch.inference_mode():
+        for batch in image_batches(paths, preprocess, batch_size, on_error=on_error):
+            if batch.positions:
+                vectors.append(model(batch.images.to(device)).float().cpu().numpy())
+                kept += batch.positions
+            if progress:
+                progress(batch_size)
+    if not vectors:
+        raise ImageError("None of the images could be decoded; see the warnings above for each.")
+    return np.concatenate(vectors), kept

@@ -1,0 +1,74 @@
+"""The one progress bar: live with time left on a terminal, plain log lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+Advance = Callable[..., None]
+"""`advance(steps, note="loss 1.2")`: this many steps are done; the note stands beside the bar."""
+
+_SECONDS_BETWEEN_LINES = 15.0
+
+
+def log_console() -> Console:
+    """Where progress and remarks go, so that standard output holds only results."""
+    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """One plain remark to the user."""
+    log_console().print(text, markup=False)
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Advance]:
+    """Show how far `what` has come, of `total` steps."""
+    console = log_console()
+    if console.is_terminal:
+        with _live(console, what, total) as advance:
+            yield advance
+    else:
+        yield _lines(console, what, total)
+
+
+@contextmanager
+def _live(console: Console, what: str, total: int) -> Iterator[Advance]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(what, total=total, note="")
+
+        def advance(steps: int = 1, note: str | None = None) -> None:
+            bar.update(task, advance=steps, **({} if note is None else {"note": note}))
+
+        yield advance
+
+
+def _lines(console: Console, what: str, total: int) -> Advance:
+    start = last = time.monotonic()
+    done = at_start = 0
+
+    def advance(steps: int = 1, note: str | None = None) -> None:
+        nonlocal last, done, at_start
+        done += steps
+        now = time.monotonic()
+        if now - start < 0.05:
+            at_start = done  # what was there already says nothing about the speed
+        if done < total and now - last < _SECONDS_BETWEEN_LINES:
+            return
+        last = now
+        left = (total - done) * (now - start) / max(done - at_start, 1)
+        state = f"{now - start:.0f} s" if done >= total else f"about {left:.0f} s left"
+        console.print(f"{what}: {min(done, total)}/{total}, {state}{', ' + note if note else ''}", markup=False)
+
+    return advance

@@ -1,0 +1,205 @@
+"""Splitting facts into tasks: random and balanced, or by meaning (agglomerative clustering)."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from factlearn.errors import DatasetError, FactError
+from factlearn.facts import Fact
+from factlearn.files import write_json
+
+
+@dataclass(frozen=True)
+class Task:
+    """A group of facts learned together.
+
+    Attributes:
+        name: what people call it.
+        facts: its facts.
+        typical: for a task found by meaning, the facts nearest to its centre, nearest first.
+    """
+
+    name: str
+    facts: tuple[Fact, ...]
+    typical: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True)
+class TaskSplit:
+    """Tasks in the order they are learned, and how they came about."""
+
+    method: str
+    tasks: tuple[Task, ...]
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        """Write the split as JSON."""
+        tasks = [
+            {"name": task.name, "facts": [str(f) for f in task.facts], "typical": [str(f) for f in task.typical]}
+            for task in self.tasks
+        ]
+        write_json(path, {"method": self.method, "details": dict(self.details), "tasks": tasks})
+
+    @classmethod
+    def load(cls, path: Path) -> "TaskSplit":
+        """Read a split that `save` wrote, or a hand-written one with at least `tasks: [{name, facts}]`."""
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            tasks = tuple(
+                Task(
+                    entry["name"],
+                    tuple(Fact.parse(text) for text in entry["facts"]),
+                    tuple(Fact.parse(text) for text in entry.get("typical", ())),
+                )
+                for entry in raw["tasks"]
+            )
+        except FileNotFoundError:
+            raise DatasetError(f"The split {path} does not exist; make it with `factlearn split`.") from None
+        except (OSError, ValueError, KeyError, TypeError, FactError) as error:
+            raise DatasetError(f"{path} is not a readable task split ({error}); make it with `factlearn split`.") from error
+        split = cls(raw.get("method", "file"), tasks, raw.get("details", {}))
+        split._check_disjoint(path)
+        return split
+
+    def _check_disjoint(self, path: Path) -> None:
+        counts = Counter(fact for task in self.tasks for fact in task.facts)
+        repeated = [str(fact) for fact, count in counts.items() if count > 1]
+        if repeated:
+            raise DatasetError(f"{path}: {repeated[0]} stands in {counts[Fact.parse(repeated[0])]} tasks; keep it in one.")
+        if not self.tasks or not all(task.facts for task in self.tasks):
+            raise DatasetError(f"{path}: every task needs at least one fact.")
+
+    def renamed(self, names: Sequence[str]) -> "TaskSplit":
+        """The same tasks under other names."""
+        if len(names) != len(self.tasks):
+            raise DatasetError(f"{len(names)} names were given for {len(self.tasks)} tasks.")
+        tasks = (Task(name, task.facts, task.typical) for name, task in zip(names, self.tasks, strict=True))
+        return TaskSplit(self.method, tuple(tasks), self.details)
+
+
+def _check_count(facts: Sequence[Fact], count: int) -> None:
+    if not 1 <= count <= len(facts):
+        raise DatasetError(f"{len(facts)} facts cannot be split into {count} tasks; ask for 1 to {len(facts)}.")
+
+
+def imbalance(sizes: NDArray[np.float64]) -> float:
+    """How unbalanced groups are: the sum over columns of the coefficient of variation between rows.
+
+    Rows are groups; the columns are numbers of facts, training images and test images. Zero is perfect balance.
+    """
+    means = sizes.mean(axis=0)
+    present = means > 0
+    return float((sizes.std(axis=0)[present] / means[present]).sum())
+
+
+def random_balanced(
+    train: Iterable[Fact], test: Iterable[Fact], count: int, *, seed: int, trials: int = 100
+) -> TaskSplit:
+    """The best balanced of `trials` random splits (the paper's appendix, fact learning setup).
+
+    Args:
+        train: the fact of every training image.
+        test: the fact of every test image.
+        count: how many tasks.
+        seed: the split is the same for the same seed.
+        trials: how many random splits are drawn; the one with the least `imbalance` is kept.
+
+    The fact with the most images is always in the first task, as `<person>` is in the paper.
+    """
+    train_images, test_images = Counter(train), Counter(test)
+    images = train_images + test_images
+    facts = sorted(images)
+    _check_count(facts, count)
+    sizes = np.array([(1, train_images[fact], test_images[fact]) for fact in facts], np.float64)
+    largest = max(range(len(facts)), key=lambda row: (images[facts[row]], facts[row]))
+    generator = np.random.default_rng(seed)
+    best: tuple[float, NDArray[np.int64]] | None = None
+    for _ in range(trials):
+        group = np.empty(len(facts), np.int64)
+        group[generator.permutation(len(facts))] = np.arange(len(facts)) % count
+        group = (group - group[largest]) % count
+        totals = np.stack([sizes[group == task].sum(axis=0) for task in range(count)])
+        score = imbalance(totals)
+        if best is None or score < best[0]:
+            best = (score, group)
+    assert best is not None
+    tasks = tuple(
+        Task(f"task {task + 1}", tuple(fact for fact, g in zip(facts, best[1], strict=True) if g == task))
+        for task in range(count)
+    )
+    return TaskSplit("random", tasks, {"seed": seed, "trials": trials, "imbalance": best[0]})
+
+
+def agglomerative(
+    train: Iterable[Fact], embeddings: Mapping[Fact, NDArray[np.float32]], count: int, *, typical: int = 5
+) -> TaskSplit:
+    """Ward clusters of facts by the Euclidean distance of their embeddings, cut at `count` clusters.
+
+    Args:
+        train: the fact of every training image; the clusters are ordered by how many they have, most first.
+        embeddings: a vector for each fact, usually its units' vectors side by side.
+        count: how many clusters.
+        typical: how many facts, those nearest to its centre, describe each cluster.
+    """
+    from scipy.cluster.hierarchy import fcluster
+
+    facts = sorted(embeddings)
+    _check_count(facts, count)
+    vectors = np.stack([embeddings[fact] for fact in facts]).astype(np.float64)
+    if len(facts) == 1:
+        labels = np.array([1])
+    else:
+        labels = fcluster(linkage_of(vectors), count, criterion="maxclust")
+    images = Counter(train)
+    groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    groups.sort(key=lambda rows: (-sum(images[facts[row]] for row in rows), rows[0]))
+    tasks = []
+    for number, rows in enumerate(groups, 1):
+        distances = np.linalg.norm(vectors[rows] - vectors[rows].mean(axis=0), axis=1)
+        nearest = tuple(facts[rows[i]] for i in np.argsort(distances, kind="stable")[:typical])
+        tasks.append(Task(f"task {number}", tuple(facts[row] for row in rows), nearest))
+    if len(tasks) != count:
+        raise DatasetError(f"The facts' embeddings form only {len(tasks)} clusters, not {count}; ask for fewer tasks.")
+    return TaskSplit("agglomerative", tuple(tasks), {"linkage": "ward"})
+
+
+def linkage_of(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ward's linkage matrix of the vectors."""
+    from scipy.cluster.hierarchy import linkage
+
+    return linkage(vectors, method="ward", metric="euclidean")  # type: ignore[no-any-return]
+
+
+def plot_dendrogram(split: TaskSplit, embeddings: Mapping[Fact, NDArray[np.float32]], path: Path) -> None:
+    """Draw the tree of facts with the tasks in colour, one readable line a fact, as PNG, SVG or PDF."""
+    from matplotlib.figure import Figure
+    from scipy.cluster.hierarchy import dendrogram, set_link_color_palette
+
+    from factlearn.files import atomic_write
+
+    facts = sorted(embeddings)
+    if len(facts) < 2:
+        raise DatasetError("A dendrogram needs at least two facts.")
+    tree = linkage_of(np.stack([embeddings[fact] for fact in facts]).astype(np.float64))
+    count = len(split.tasks)
+    cut = (tree[-count + 1, 2] + tree[-count, 2]) / 2 if 1 < count < len(facts) else 0
+    figure = Figure(figsize=(9, 0.16 * len(facts) + 1.2), layout="constrained")
+    axes = figure.add_subplot()
+    set_link_color_palette(["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"])
+    try:
+        dendrogram(
+            tree, labels=[str(f) for f in facts], orientation="left", ax=axes, leaf_font_size=7,
+            color_threshold=cut, above_threshold_color="#888888",
+        )  # fmt: skip
+    finally:
+        set_link_color_palette(None)
+    axes.set_xlabel("Ward distance between fact embeddings")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format=path.suffix.lstrip(".") or "png", dpi=130)
