@@ -124,7 +124,7 @@ def evaluate_vectors(
     """
     if len(image_facts) != len(vectors) or len(facts) != len(targets[0]):
         raise FactlearnError(
-            f"There are {len(vectors)} image vectors for {len(image_facts)} image facts and {len(targets[0])} "
+            f"There are {len(vectors)} vectors for {len(image_facts)} image facts and {len(targets[0])} "
             f"targets for {len(facts)} facts; each vector needs its fact."
         )
     if len(set(facts)) != len(facts):
