@@ -1,0 +1,90 @@
+"""What every source of pictures gives: samples, each a picture with the fact it shows, if that is known."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from factlearn.errors import DatasetError
+from factlearn.facts import Fact
+from factlearn.files import fingerprint
+
+SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One picture under one fact.
+
+    Attributes:
+        id: stable, unique in its dataset, independent of where the dataset lies.
+        path: the picture's file.
+        fact: what it shows; None where nobody said.
+        split: "train", "test" or "" (neither).
+        metadata: anything else the source knows, as text.
+    """
+
+    id: str
+    path: Path
+    fact: Fact | None = None
+    split: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class FactDataset:
+    """A named, ordered collection of samples.
+
+    Attributes:
+        name: for people and run records.
+        samples: in a fixed order.
+        aliases: units whose word vector is that of other words.
+    """
+
+    name: str
+    samples: tuple[Sample, ...]
+    aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for sample in self.samples:
+            if sample.id in seen:
+                raise DatasetError(f"The dataset {self.name!r} has two samples called {sample.id!r}.")
+            seen.add(sample.id)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The distinct facts, sorted."""
+        return tuple(sorted({sample.fact for sample in self.samples if sample.fact is not None}))
+
+    def of_split(self, split: str) -> Self:
+        """The samples of one side."""
+        if split not in SPLITS:
+            raise DatasetError(f"There is no split {split!r}; the splits are {' and '.join(SPLITS)}.")
+        return self._where(sample for sample in self.samples if sample.split == split)
+
+    def of_facts(self, facts: Iterable[Fact]) -> Self:
+        """The samples that show one of these facts."""
+        wanted = frozenset(facts)
+        return self._where(sample for sample in self.samples if sample.fact in wanted)
+
+    def _where(self, samples: Iterable[Sample]) -> Self:
+        return replace(self, samples=tuple(samples))
+
+    def fingerprint(self) -> str:
+        """A short name for exactly these samples: ids, facts, splits and file sizes, wherever they lie."""
+        rows = [[s.id, s.fact.units if s.fact else None, s.split, _size(s.path)] for s in self.samples]
+        return fingerprint(rows, dict(self.aliases))
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.samples)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise DatasetError(f"The picture {path} is not there any more: {error.strerror}.") from error

@@ -1,0 +1,159 @@
+"""The one image decoder: any picture people have becomes 8-bit RGB, upright, over white, or an error that names it."""
+
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from factlearn.errors import DatasetError, ImageError
+
+DEFAULT_MAX_PIXELS = 120_000_000
+SUFFIXES = frozenset(
+    {
+        ".avif",
+        ".bmp",
+        ".gif",
+        ".jfif",
+        ".jpeg",
+        ".jpg",
+        ".jp2",
+        ".pgm",
+        ".png",
+        ".pnm",
+        ".ppm",
+        ".tif",
+        ".tiff",
+        ".webp",
+    }
+)
+# Only plain raster formats: some of the others hand the file to outside programs.
+_WANTED = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+Image.init()  # registers every format, so that the ones this Pillow was built without can be left out
+_FORMATS = tuple(name for name in _WANTED if name in Image.OPEN)
+_ORIENTATION = 0x0112
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def load_image(path: Path | str, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Image:
+    """Decode a picture to RGB.
+
+    Transparent parts lie over white, the EXIF orientation is applied, 16-bit and floating-point greys are scaled to 8
+    bits, CMYK and palettes are converted, and of an animation the first frame is taken.
+
+    Raises:
+        ImageError: if the file is missing, unreadable, not a picture, truncated, or larger than `max_pixels` (which is
+            checked from the header, before anything is decoded).
+    """
+    path = Path(path)
+    try:
+        with open(path, "rb") as stream, warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # Pillow warns of large pictures and odd metadata; we check for ourselves
+            return _decode(stream, path, max_pixels)
+    except ImageError:
+        raise
+    except FileNotFoundError:
+        raise ImageError(f"The image {path} does not exist.") from None
+    except IsADirectoryError:
+        raise ImageError(f"{path} is a folder, not an image.") from None
+    except PermissionError:
+        raise ImageError(f"The image {path} may not be read; check its permissions.") from None
+    except Image.DecompressionBombError:
+        raise ImageError(
+            f"The image {path} is larger than Pillow's limit against decompression bombs."
+        ) from None
+    except MemoryError:
+        raise ImageError(f"The image {path} does not fit into memory.") from None
+    except Exception as error:  # damaged files make the decoders fail in many ways
+        raise ImageError(
+            f"The image {path} is damaged or truncated ({error or type(error).__name__})."
+        ) from error
+
+
+def _decode(stream: object, path: Path, max_pixels: int) -> Image.Image:
+    try:
+        image = Image.open(stream, formats=_FORMATS)  # type: ignore[arg-type]
+    except UnidentifiedImageError:
+        what = "is empty (0 bytes)" if path.stat().st_size == 0 else "is not an image of a known format"
+        raise ImageError(f"The file {path} {what}.") from None
+    width, height = image.size
+    if width * height > max_pixels:
+        raise ImageError(
+            f"The image {path} has {width} x {height} pixels, more than the limit of {max_pixels:,}; "
+            f"scale it down or raise max_pixels."
+        )
+    image.load()
+    return _upright(_rgb(image), _orientation(image))
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        return int(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # broken EXIF says nothing about the orientation; the pixels are whole
+        return 1
+
+
+def _upright(image: Image.Image, orientation: int) -> Image.Image:
+    return image.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else image
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB" and not image.has_transparency_data:
+        return image.copy()
+    if image.mode == "F" or image.mode.startswith("I"):
+        return _eight_bits(image).convert("RGB")
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, layer).convert("RGB")
+    return image.convert("RGB")
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Scale deep greys: 16-bit from 0..65535, 32-bit from its full range, floats from 0..1 (else taken as 0..255)."""
+    values = np.nan_to_num(np.asarray(image).astype(np.float64))
+    highest = values.max(initial=0.0)
+    if image.mode == "F":
+        scale = 255.0 if highest <= 1.0 else 1.0
+    else:
+        scale = 255.0 / (65535.0 if highest <= 65535 else 2.0**32 - 1)
+    return Image.fromarray(np.clip(np.rint(values * scale), 0, 255).astype(np.uint8))
+
+
+def find_images(folder: Path | str) -> list[Path]:
+    """Every picture below a folder, by suffix, sorted by path; hidden files and folders are left out.
+
+    Raises:
+        DatasetError: if the folder is missing, unreadable, or holds no picture.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DatasetError(
+            f"The image folder {folder} {'is not a folder' if folder.exists() else 'does not exist'}."
+        )
+
+    def refuse(error: OSError) -> None:
+        raise DatasetError(f"The folder {error.filename} cannot be read: {error.strerror}.") from error
+
+    found: list[Path] = []
+    for where, folders, files in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [
+            Path(where, name)
+            for name in files
+            if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
+        ]
+    if not found:
+        raise DatasetError(f"The folder {folder} holds no images ({', '.join(sorted(SUFFIXES))}).")
+    return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
