@@ -1,9 +1,11 @@
 """Average precision, equal to trec_eval to the last bit.
 
-trec_eval compares scores as float32, highest first, and breaks ties by document id, last first. Here each
-image of a ranking becomes one integer key: the score's float32 bits in descending order, then the id's
-place, then whether the image is relevant. Sorting the keys ranks the images, ties included, and carries the
-relevance along.
+trec_eval compares scores as float32, highest first, and breaks ties by document id, last first. Here an image
+becomes one integer key: the score's float32 bits in descending order, then the id's place, then whether the
+image is relevant. Sorting the keys ranks the images, ties included, and carries the relevance along.
+
+Only the ranks of relevant images matter, so few keys need sorting: the scores are counted into bins first,
+and of a bin without a relevant image the count is enough.
 """
 
 import math
@@ -17,6 +19,7 @@ from factlearn.errors import FactlearnError
 
 Ids = Sequence[str] | NDArray[np.str_]
 _SIGN = np.uint32(1 << 31)
+_MOST_BINS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -78,11 +81,12 @@ def mean_average_precision(scores: ArrayLike, relevant: ArrayLike, ids: Ids | No
     places = _tie_places(score_matrix.shape[1], ids)
     per_query = np.zeros(len(score_matrix))
     evaluated = np.any(relevance, axis=1).reshape(-1)
-    # One query at a time: its keys stay in the processor's cache while they are sorted.
     for query in range(len(score_matrix)):
-        keys = _descending_bits(score_matrix[query])  # also where a NaN is found, so before the test below
+        singles = _as_trec_eval_compares(score_matrix[query])
         if evaluated[query]:
-            per_query[query] = _average_precision_of_keys((keys << 32) | places | relevance[query])
+            ranks = _ranks_of_relevant(singles, relevance[query], places)
+            # cumsum adds one term after the other, as trec_eval does; sum rounds differently.
+            per_query[query] = np.cumsum(np.arange(1, len(ranks) + 1) / ranks)[-1] / len(ranks)
     return QueryPrecisions(per_query, evaluated)
 
 
@@ -104,19 +108,47 @@ def _tie_places(count: int, ids: Ids | None) -> NDArray[np.uint64]:
     return places << np.uint64(1)
 
 
-def _descending_bits(scores: NDArray) -> NDArray[np.uint64]:
-    """Integers that sort ascending as the float32 values of the scores sort descending."""
+def _as_trec_eval_compares(scores: NDArray) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
-        singles = scores.astype(np.float32) + np.float32(0)  # the sum turns -0.0 into 0.0
+        singles: NDArray[np.float32] = scores.astype(np.float32) + np.float32(0)  # turns -0.0 into 0.0
     if np.isnan(singles).any():
         raise FactlearnError("A score is NaN, so the images cannot be ranked; check the vectors for NaN.")
-    bits = singles.view(np.uint32)
-    return np.where(bits & _SIGN, bits, ~(bits | _SIGN)).astype(np.uint64)
+    return singles
 
 
-def _average_precision_of_keys(keys: NDArray[np.uint64]) -> float:
+def _ranks_of_relevant(
+    scores: NDArray[np.float32], relevant: NDArray[np.bool_], places: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """The ranks, from 1 and ascending, of the relevant images."""
+    bins, count = _descending_bins(scores)
+    relevant_bins = np.sort(bins[relevant])
+    looked_into = np.zeros(count, dtype=bool)
+    looked_into[relevant_bins] = True
+    images = np.flatnonzero(looked_into[bins])
+    score_bits = _descending_bits(scores[images]).astype(np.uint64)
+    keys = (score_bits << np.uint64(32)) | places[images] | relevant[images]
     keys.sort()
-    ranks = np.flatnonzero(keys & np.uint64(1)) + 1
-    found = np.arange(1, len(ranks) + 1)
-    # cumsum adds one term after the other, as trec_eval does; sum would add in pairs and round differently.
-    return float(np.cumsum(found / ranks)[-1] / len(ranks))
+    passed_over = np.cumsum(np.where(looked_into, 0, np.bincount(bins, minlength=count)))
+    ranks: NDArray[np.int64] = np.flatnonzero(keys & np.uint64(1)) + 1 + passed_over[relevant_bins]
+    return ranks
+
+
+def _descending_bins(scores: NDArray[np.float32]) -> tuple[NDArray[np.int32], int]:
+    """A bin for each score, never higher for a better score, and how many bins there are."""
+    count = min(len(scores), _MOST_BINS)
+    best = scores.max()
+    with np.errstate(all="ignore"):
+        scale = np.float32(count - 1) / (best - scores.min())
+    if not 0 < scale < np.inf:  # all scores equal, or too far apart for the difference of two
+        return np.zeros(len(scores), dtype=np.int32), 1
+    # Subtraction, product and truncation are monotone even as they round, so no bin is out of order.
+    below_best = best - scores
+    below_best *= scale
+    return below_best.astype(np.int32), count
+
+
+def _descending_bits(scores: NDArray[np.float32]) -> NDArray[np.uint32]:
+    """Integers that sort ascending as the scores sort descending."""
+    bits = scores.view(np.int32)
+    negative = (bits >> 31).view(np.uint32)  # all ones where the sign bit is set, else 0
+    return ~(bits.view(np.uint32) ^ (negative | _SIGN))
