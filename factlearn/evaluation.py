@@ -127,6 +127,10 @@ def evaluate_vectors(
             f"There are {len(vectors)} vectors for {len(image_facts)} image facts and {len(targets[0])} "
             f"targets for {len(facts)} facts; each vector needs its fact."
         )
+    if ids is not None and len(ids) != len(vectors):
+        raise FactlearnError(
+            f"There are {len(ids)} ids for {len(vectors)} image vectors; give one id an image."
+        )
     if len(set(facts)) != len(facts):
         raise FactlearnError("The known facts hold one fact twice; list each once.")
     scores = masked_scores(vectors, *targets)
