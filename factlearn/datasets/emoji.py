@@ -1,12 +1,13 @@
 """Emoji facts: what emoji of people and things show, as seven vendors draw them, tested on styles never seen.
 
-Each picture's fact comes from the emoji's CLDR short name (`emoji_facts`). The sides are split by vendor, so that a
-test picture is in a drawing style that training never saw. Two kinds of pictures would make the numbers lie, and are
-left out: a picture whose pixels stand under two facts (a *person* drawn as the *man*), and a picture that repeats one
-kept already (vendors share some drawings; the first on the training side stays).
+Each picture's fact comes from the emoji's CLDR short name (`emoji_facts`). The sides are split by vendor, so that
+a test picture is in a drawing style that training never saw. Two kinds of pictures would make the numbers lie, and
+are left out: a picture whose pixels stand under two facts (a *person* drawn as the *man*), and a picture that
+repeats one kept already (vendors share some drawings; the first on the training side stays).
 
-The art belongs to its vendors. It is used from the user's own download of the asset `emoji-pictures` and is not part
-of this package; do not redistribute it. `vendors=["Goog", "Twtr"]` gives a dataset of openly licensed art alone.
+The art belongs to its vendors. It is used from the user's own download of the asset `emoji-pictures` and is not
+part of this package; do not redistribute it. `vendors=["Goog", "Twtr"]` gives a dataset of openly licensed art
+alone.
 """
 
 import hashlib
@@ -54,7 +55,7 @@ def _emoji() -> list[_Emoji]:
 
 
 def _sides(vendors: Sequence[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The vendors to learn from and to test on; if all chosen are of one side, the last one named is the test."""
+    """The vendors to learn from and to test on; if all are of one side, the last one named is the test."""
     known = TRAIN_VENDORS + TEST_VENDORS
     chosen = tuple(dict.fromkeys(known if vendors is None else vendors))
     for vendor in chosen:
@@ -94,7 +95,7 @@ def _samples(folder: Path, train: Sequence[str], test: Sequence[str]) -> list[Sa
 
 
 def _digests(samples: Sequence[Sample]) -> dict[str, str]:
-    """A digest of each picture's pixels over white, by id; kept in the cache, since decoding takes seconds."""
+    """A digest of each picture's pixels by id; kept in the cache, since decoding takes seconds."""
     wanted = sorted(sample.id for sample in samples)
     sizes = [sample.path.stat().st_size for sample in sorted(samples, key=lambda sample: sample.id)]
     kept = cache_dir() / "emoji" / f"pixels-{fingerprint(wanted, sizes)}.json"
@@ -131,7 +132,7 @@ def emoji_dataset(
     offline: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> FactDataset:
-    """The cleaned emoji facts, split by vendor; fetches the asset `emoji-pictures` if it is not in the cache.
+    """The cleaned emoji facts, split by vendor; fetches the asset `emoji-pictures` if it is not cached.
 
     Args:
         vendors: whose drawings to use; all seven by default. Those of `TRAIN_VENDORS` are learned from, those of

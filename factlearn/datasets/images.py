@@ -1,4 +1,4 @@
-"""The one image decoder: any picture people have becomes 8-bit RGB, upright, over white, or an error that names it."""
+"""The one image decoder: any picture becomes 8-bit RGB, upright, over white, or an error that names it."""
 
 import os
 import warnings
@@ -47,12 +47,12 @@ _UPRIGHT = {
 def load_image(path: Path | str, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Image:
     """Decode a picture to RGB.
 
-    Transparent parts lie over white, the EXIF orientation is applied, 16-bit and floating-point greys are scaled to 8
-    bits, CMYK and palettes are converted, and of an animation the first frame is taken.
+    Transparent parts lie over white, the EXIF orientation is applied, 16-bit and floating-point greys are scaled
+    to 8 bits, CMYK and palettes are converted, and of an animation the first frame is taken.
 
     Raises:
-        ImageError: if the file is missing, unreadable, not a picture, truncated, or larger than `max_pixels` (which is
-            checked from the header, before anything is decoded).
+        ImageError: if the file is missing, unreadable, not a picture, truncated, or larger than `max_pixels`
+            (which is checked from the header, before anything is decoded).
     """
     path = Path(path)
     try:
@@ -121,7 +121,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Scale deep greys: 16-bit from 0..65535, 32-bit from its full range, floats from 0..1 (else taken as 0..255)."""
+    """Scale deep greys: 16-bit from 0..65535, 32-bit from its full range, floats from 0..1 (else 0..255)."""
     values = np.nan_to_num(np.asarray(image).astype(np.float64))
     highest = values.max(initial=0.0)
     if image.mode == "F":
