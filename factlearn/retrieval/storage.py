@@ -66,18 +66,32 @@ def items_table(
     facts: Sequence[Fact | None],
     metadata: Sequence[Mapping[str, str]],
 ) -> "pa.Table":
-    """The table of `items.parquet`; a metadata key some images lack is null there."""
+    """The table of `items.parquet`; a metadata key some images lack is null there.
+
+    Raises:
+        FactIndexError: if an id, path or metadata value is not Unicode text.
+    """
     import pyarrow as pa
 
-    text = pa.string()
-    columns = {
-        "id": pa.array(ids, text),
-        "path": pa.array([str(path) for path in paths], text),
-        "fact": pa.array([None if fact is None else str(fact) for fact in facts], text),
+    values: dict[str, list[str | None]] = {
+        "id": list(ids),
+        "path": [str(path) for path in paths],
+        "fact": [None if fact is None else str(fact) for fact in facts],
     }
     for key in sorted({key for entry in metadata for key in entry}):
-        columns[METADATA + key] = pa.array([entry.get(key) for entry in metadata], text)
-    return pa.table(columns)
+        values[METADATA + key] = [entry.get(key) for entry in metadata]
+    for name, column in values.items():
+        for image, value in zip(ids, column, strict=True):
+            if value is not None and not _is_text(value):
+                raise FactIndexError(
+                    f"The {name} of image {image!r} is {value!r}, not Unicode text; rename it."
+                )
+    return pa.table({name: pa.array(column, pa.string()) for name, column in values.items()})
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a string without the lone surrogates that stand for undecodable bytes in file names."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def write(
@@ -92,9 +106,13 @@ def write(
     """Write an index folder at `path`; an index already there is replaced only if `overwrite`."""
     import pyarrow.parquet as pq
 
-    if path.exists() and not (overwrite and (path / MANIFEST).is_file()):
-        what = "an index, so add overwrite to replace it" if (path / MANIFEST).is_file() else "something else"
-        raise FactIndexError(f"{path} exists already and is {what}; choose another place or confirm.")
+    if (path / MANIFEST).is_file():
+        if not overwrite:
+            raise FactIndexError(
+                f"{path} is an index already; choose another place, or allow overwriting it."
+            )
+    elif path.exists():
+        raise FactIndexError(f"{path} exists already and is not an index; choose another place.")
     with atomic_directory(path) as folder:
         np.save(folder / ROWS, rows, allow_pickle=False)
         pq.write_table(items, folder / ITEMS)
@@ -168,8 +186,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
                 "build the index again or use the factlearn that wrote it."
             )
         checksum = body.pop("checksum")
-    except (ValueError, KeyError, TypeError) as error:
-        raise FactIndexError(f"{manifest} is damaged; build the index again.") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FactIndexError(f"{manifest} cannot be read; build the index again.") from error
     if checksum != _checksum(body):
         raise FactIndexError(f"{manifest} is damaged (its checksum differs); build the index again.")
     return body  # type: ignore[no-any-return]
