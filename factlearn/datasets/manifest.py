@@ -1,7 +1,7 @@
 """A manifest: a table of images, each with its side (train or test) and the fact it shows.
 
-Columns: `path`, `split`, `subject`, `predicate`, `object`; any others are kept as the samples' metadata. Paths
-start from the manifest's folder. An image may stand under several facts, in as many rows.
+Columns: `path`, `split`, `subject`, `predicate`, `object`; any others are kept as the samples' metadata.
+Paths start from the manifest's folder. An image may stand under several facts, in as many rows.
 """
 
 import os
@@ -48,8 +48,9 @@ def read_manifest(
             problems.append(f"{row.place}: {str(error).rstrip('.')}")
     if problems and on_error == "refuse":
         raise DatasetError(_listed(path, problems))
-    for problem in problems if report else ():
-        report(f"{path.name}, {problem}; left out")  # type: ignore[misc]
+    if report:
+        for problem in problems:
+            report(f"{path.name}, {problem}; left out")
     if not reader.samples:
         left = f": {_listed(path, problems)}" if problems else "."
         raise DatasetError(f"The manifest {path} has no usable rows{left}")
@@ -78,7 +79,8 @@ class _Reader:
         """Add the row's sample.
 
         Raises:
-            DatasetError, FactError: if something is wrong with the row; the message is for its place in the listing.
+            DatasetError, FactError: if something is wrong with the row; the message is for its place in the
+                listing.
         """
         if row.problem:
             raise DatasetError(row.problem)
