@@ -1,5 +1,7 @@
 """Facts such as `<person, riding, bike>`, queries with wildcards, and which facts answer which query."""
 
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +12,7 @@ from factlearn.errors import FactError
 UNIT_NAMES = ("subject", "predicate", "object")
 WILDCARD = "*"
 _RESERVED = frozenset("<>,|*")
+_SURROGATES = re.compile("[\ud800-\udfff]")  # how Python spells bytes that are not Unicode text
 
 
 class Relevance(StrEnum):
@@ -23,18 +26,24 @@ class Relevance(StrEnum):
 
 
 def normalise_unit(text: str | None) -> str | None:
-    """Lower-case a unit and fold its white space; an empty unit and `*` become None."""
-    words = " ".join((text or "").lower().split())
+    """Lower-case a unit, fold its white space and compose its accents; an empty unit and `*` become None."""
+    words = " ".join(unicodedata.normalize("NFC", (text or "").lower()).split())
     return None if words in ("", WILDCARD) else words
 
 
 def _checked_units(units: Sequence[str | None], whole: str) -> tuple[str | None, ...]:
     if len(units) > len(UNIT_NAMES):
-        raise FactError(f"{whole!r} has {len(units)} units; a fact has at most subject, predicate and object.")
+        raise FactError(
+            f"{whole!r} has {len(units)} units; a fact has at most subject, predicate and object."
+        )
     normal = tuple(normalise_unit(unit) for unit in units)
     for unit in normal:
         if unit and _RESERVED.intersection(unit):
-            raise FactError(f"{whole!r}: the unit {unit!r} contains one of the reserved characters < > , | *.")
+            raise FactError(
+                f"{whole!r}: the unit {unit!r} contains one of the reserved characters < > , | *."
+            )
+        if unit and _SURROGATES.search(unit):
+            raise FactError(f"{whole!r}: the unit {unit!r} is not Unicode text; correct its encoding.")
     return normal
 
 
@@ -149,7 +158,9 @@ class FactQuery:
     def __post_init__(self) -> None:
         units = _checked_units(self.units, str(self))
         if not any(units):
-            raise FactError(f"{self} leaves every unit open; name at least one of subject, predicate, object.")
+            raise FactError(
+                f"{self} leaves every unit open; name at least one of subject, predicate, object."
+            )
         object.__setattr__(self, "units", units)
 
     @classmethod
@@ -161,10 +172,11 @@ class FactQuery:
     def parse(cls, text: str, vocabulary: Vocabulary | None = None) -> Self:
         """Read a structured query, or plain words against a vocabulary of known units.
 
-        Without a vocabulary plain words are one unit, the subject.
+        Without a vocabulary plain words are one unit, the subject. With one, a reading without a wildcard is
+        preferred, and the longest units from the left where the words could be cut in several ways.
 
         Raises:
-            FactError: if the text is empty, malformed, unknown to the vocabulary, or can be read in several ways.
+            FactError: if the text is empty, malformed, not in the vocabulary, or readable in several ways.
         """
         if not text.strip():
             raise FactError("The query is empty; write for example <person, riding, bike>.")
@@ -174,18 +186,25 @@ class FactQuery:
 
     @classmethod
     def _from_words(cls, text: str, vocabulary: Vocabulary) -> Self:
-        words = text.lower().split()
+        words = (normalise_unit(text) or "").split()
         readings = list(vocabulary.readings(words))
         if not readings:
             known = vocabulary.subjects | vocabulary.predicates | vocabulary.objects
             strange = [word for word in words if not any(word in unit.split() for unit in known)]
-            what = f"no known unit contains {', '.join(map(repr, strange))}" if strange else "no known units fit"
-            raise FactError(f"Cannot read {text!r} as a fact: {what}; write <subject, predicate, object> instead.")
+            what = (
+                f"no known unit contains {', '.join(map(repr, strange))}" if strange else "no known units fit"
+            )
+            raise FactError(
+                f"Cannot read {text!r} as a fact: {what}; write <subject, predicate, object> instead."
+            )
         complete = [reading for reading in readings if None not in reading]
         if complete:
             return cls(complete[0])
-        if len(readings) > 1:
-            listed = " or ".join(str(cls(reading)) for reading in readings)
+        longest: dict[tuple[bool, ...], tuple[str | None, ...]] = {}
+        for reading in readings:
+            longest.setdefault(tuple(unit is None for unit in reading), reading)
+        if len(longest) > 1:
+            listed = " or ".join(str(cls(reading)) for reading in longest.values())
             raise FactError(f"{text!r} can be read as {listed}; write the one you mean.")
         return cls(readings[0])
 
