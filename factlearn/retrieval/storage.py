@@ -75,7 +75,7 @@ def items_table(
 
     values: dict[str, list[str | None]] = {
         "id": list(ids),
-        "path": [str(path) for path in paths],
+        "path": [str(Path(path).absolute()) for path in paths],  # found from any working directory
         "fact": [None if fact is None else str(fact) for fact in facts],
     }
     for key in sorted({key for entry in metadata for key in entry}):

@@ -141,3 +141,10 @@ def test_facts_of_images_need_no_word_vectors(tmp_path, collection, language):
 def test_hits_survive_being_sent_to_another_process(index):
     hits = index.query("<dog>")
     assert pickle.loads(pickle.dumps(hits)) == hits
+
+
+def test_images_are_found_from_any_working_directory(tmp_path, monkeypatch, collection, language):
+    monkeypatch.chdir(tmp_path)
+    paths = [f"pictures/{number}.png" for number in range(len(collection["ids"]))]
+    index = FactIndex.create("index", **{**collection, "paths": paths}, language=language, model="m")
+    assert index.query("<dog>", k=1)[0].path.parent == tmp_path / "pictures"
