@@ -16,7 +16,7 @@ from factlearn.errors import AssetError
 
 _NO_NETWORK = re.compile(
     r"NewConnectionError|Connect(?:ion)?Timeout|ReadTimeout|Name or service not known|name resolution"
-    r"|getaddrinfo|Network is unreachable|Connection (?:refused|reset|aborted)|ProxyError|Max retries exceeded"
+    r"|getaddrinfo|Network is unreachable|Connection (?:refused|reset|aborted)|ProxyError|Max retries"
     r"|SSLError",
     re.IGNORECASE,
 )

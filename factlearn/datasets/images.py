@@ -127,7 +127,7 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         scale = 255.0 if highest <= 1.0 else 1.0
     else:
-        scale = 255.0 / (65535.0 if highest <= 65535 else 2.0**32 - 1)
+        scale = 255.0 / (65535.0 if highest <= 65535 else 2.0**31 - 1)
     return Image.fromarray(np.clip(np.rint(values * scale), 0, 255).astype(np.uint8))
 
 
