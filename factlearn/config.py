@@ -30,6 +30,12 @@ class DataConfig(Section):
     vendors: tuple[str, ...] | None = None
     """Only these vendors' pictures (source: emoji)."""
 
+    @field_validator("manifest", "root")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        """A run must find its data again from any folder."""
+        return None if path is None else path.expanduser().resolve()
+
     @model_validator(mode="after")
     def _manifest_named(self) -> "DataConfig":
         if self.source == "manifest" and self.manifest is None:
@@ -56,6 +62,8 @@ class TasksConfig(Section):
     count: int = Field(4, ge=1)
     trials: int = Field(100, ge=1)
     """Random splits drawn, of which the best balanced is kept."""
+    linkage: Literal["ward", "complete", "average"] = "ward"
+    """The distance between two clusters of facts (method: agglomerative)."""
     file: Path | None = None
     """A split saved by `factlearn split` (method: file)."""
     names: tuple[str, ...] | None = None

@@ -4,6 +4,7 @@ Every file this package writes goes through `atomic_write` (one file) or `atomic
 whole): written beside its place, fsynced, renamed, and the parent folder fsynced.
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -13,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 def _beside(path: Path) -> Path:
@@ -48,27 +51,46 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 def atomic_directory(path: Path | str) -> Iterator[Path]:
     """Give an empty folder that takes its place at `path` only when the block ends without an error.
 
-    An existing folder at `path` is replaced: it is moved aside just before the new one is moved in.
+    A folder already at `path` is exchanged for the new one in one step where the system can, and otherwise moved aside
+    for the instant of the change.
     """
     path = Path(path)
     temporary = _beside(path)
     temporary.mkdir()
-    old = None
     try:
         yield temporary
         for file in temporary.rglob("*"):
             if file.is_file():
                 with open(file, "rb") as stream:
                     os.fsync(stream.fileno())
-        if path.exists():
-            old = _beside(path)
-            os.rename(path, old)
-        os.rename(temporary, path)
+        if not path.exists():
+            os.rename(temporary, path)
+        elif not _exchange(temporary, path):
+            _replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        if old is not None:
-            shutil.rmtree(old, ignore_errors=True)
     _sync_folder(path.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step (Linux renameat2); False where that is not to be had."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
+
+
+def _replace(new: Path, path: Path) -> None:
+    """Put `new` at `path`; what was there is put back if that fails."""
+    old = _beside(path)
+    os.rename(path, old)
+    try:
+        os.rename(new, path)
+    except OSError:
+        os.rename(old, path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_json(path: Path | str, value: Any) -> None:

@@ -46,9 +46,9 @@ class WordVectorSource:
     @cached_property
     def _measured(self) -> str:
         if not self.is_file:
-            from factlearn.assets import asset
+            from factlearn.assets import find_asset
 
-            return fingerprint(self.name, asset(self.name).sha256)
+            return fingerprint(self.name, find_asset(self.name).sha256)
         path = self._file()
         size = path.stat().st_size
         with open(path, "rb") as stream:

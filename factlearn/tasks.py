@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from factlearn.errors import DatasetError, FactError
 from factlearn.facts import Fact
 from factlearn.files import write_json
+
+Linkage = Literal["ward", "complete", "average"]
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,17 @@ class TaskSplit:
     tasks: tuple[Task, ...]
     details: Mapping[str, Any] = field(default_factory=dict)
 
-    def save(self, path: Path) -> None:
-        """Write the split as JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
         tasks = [
             {"name": task.name, "facts": [str(f) for f in task.facts], "typical": [str(f) for f in task.typical]}
             for task in self.tasks
         ]
-        write_json(path, {"method": self.method, "details": dict(self.details), "tasks": tasks})
+        return {"method": self.method, "details": dict(self.details), "tasks": tasks}
+
+    def save(self, path: Path) -> None:
+        """Write the split as JSON."""
+        write_json(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path) -> "TaskSplit":
@@ -137,14 +143,14 @@ def random_balanced(
 
 
 def agglomerative(
-    train: Iterable[Fact], embeddings: Mapping[Fact, NDArray[np.float32]], count: int, *, typical: int = 5
+    embeddings: Mapping[Fact, NDArray[np.float32]], count: int, *, linkage: Linkage = "ward", typical: int = 5
 ) -> TaskSplit:
-    """Ward clusters of facts by the Euclidean distance of their embeddings, cut at `count` clusters.
+    """Clusters of facts by the Euclidean distance of their embeddings, cut at `count`; those with more facts first.
 
     Args:
-        train: the fact of every training image; the clusters are ordered by how many they have, most first.
         embeddings: a vector for each fact, usually its units' vectors side by side.
         count: how many clusters.
+        linkage: what the distance between two clusters is.
         typical: how many facts, those nearest to its centre, describe each cluster.
     """
     from scipy.cluster.hierarchy import fcluster
@@ -155,10 +161,9 @@ def agglomerative(
     if len(facts) == 1:
         labels = np.array([1])
     else:
-        labels = fcluster(linkage_of(vectors), count, criterion="maxclust")
-    images = Counter(train)
+        labels = fcluster(linkage_matrix(vectors, linkage), count, criterion="maxclust")
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    groups.sort(key=lambda rows: (-sum(images[facts[row]] for row in rows), rows[0]))
+    groups.sort(key=lambda rows: (-len(rows), rows[0]))
     tasks = []
     for number, rows in enumerate(groups, 1):
         distances = np.linalg.norm(vectors[rows] - vectors[rows].mean(axis=0), axis=1)
@@ -166,14 +171,14 @@ def agglomerative(
         tasks.append(Task(f"task {number}", tuple(facts[row] for row in rows), nearest))
     if len(tasks) != count:
         raise DatasetError(f"The facts' embeddings form only {len(tasks)} clusters, not {count}; ask for fewer tasks.")
-    return TaskSplit("agglomerative", tuple(tasks), {"linkage": "ward"})
+    return TaskSplit("agglomerative", tuple(tasks), {"linkage": linkage})
 
 
-def linkage_of(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ward's linkage matrix of the vectors."""
+def linkage_matrix(vectors: NDArray[np.float64], method: str) -> NDArray[np.float64]:
+    """The tree of clusters of the vectors, as scipy writes it."""
     from scipy.cluster.hierarchy import linkage
 
-    return linkage(vectors, method="ward", metric="euclidean")  # type: ignore[no-any-return]
+    return linkage(vectors, method=method, metric="euclidean")  # type: ignore[no-any-return]
 
 
 def plot_dendrogram(split: TaskSplit, embeddings: Mapping[Fact, NDArray[np.float32]], path: Path) -> None:
@@ -186,7 +191,8 @@ def plot_dendrogram(split: TaskSplit, embeddings: Mapping[Fact, NDArray[np.float
     facts = sorted(embeddings)
     if len(facts) < 2:
         raise DatasetError("A dendrogram needs at least two facts.")
-    tree = linkage_of(np.stack([embeddings[fact] for fact in facts]).astype(np.float64))
+    method = split.details.get("linkage", "ward")
+    tree = linkage_matrix(np.stack([embeddings[fact] for fact in facts]).astype(np.float64), method)
     count = len(split.tasks)
     cut = (tree[-count + 1, 2] + tree[-count, 2]) / 2 if 1 < count < len(facts) else 0
     figure = Figure(figsize=(9, 0.16 * len(facts) + 1.2), layout="constrained")
@@ -199,7 +205,7 @@ def plot_dendrogram(split: TaskSplit, embeddings: Mapping[Fact, NDArray[np.float
         )  # fmt: skip
     finally:
         set_link_color_palette(None)
-    axes.set_xlabel("Ward distance between fact embeddings")
+    axes.set_xlabel(f"distance between fact embeddings ({method} linkage)")
     axes.spines[["top", "right", "left"]].set_visible(False)
     with atomic_write(path, "wb") as stream:
         figure.savefig(stream, format=path.suffix.lstrip(".") or "png", dpi=130)

@@ -130,3 +130,32 @@ def test_fingerprints_depend_on_content_and_on_where_parts_end_but_not_on_key_or
     ]
     assert len(set(distinct)) == len(distinct)
     assert all(len(name) == 16 for name in distinct)
+
+
+def test_a_folder_that_cannot_move_in_leaves_the_old_one_in_place(tmp_path, monkeypatch):
+    """Where folders cannot be exchanged in one step and the second rename fails, the old folder comes back."""
+    path = tmp_path / "it"
+    path.mkdir()
+    (path / "old.txt").write_text("old")
+    real = os.rename
+
+    def rename(source, target):
+        if str(source).endswith(".tmp") and target == path and not (source / "old.txt").exists():
+            raise OSError("no")
+        real(source, target)
+
+    monkeypatch.setattr("factlearn.files._exchange", lambda one, other: False)
+    monkeypatch.setattr(os, "rename", rename)
+    with pytest.raises(OSError, match="no"), atomic_directory(path) as folder:
+        (folder / "new.txt").write_text("new")
+    assert names(tmp_path) == ["it"]
+    assert names(path) == ["old.txt"]
+
+
+def test_a_folder_is_replaced_without_an_instant_in_which_it_is_missing(tmp_path):
+    path = tmp_path / "it"
+    for content in ("first", "second"):
+        with atomic_directory(path) as folder:
+            (folder / content).write_text(content)
+    assert names(path) == ["second"]
+    assert names(tmp_path) == ["it"]

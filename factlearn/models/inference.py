@@ -1,11 +1,12 @@
 """Decoding images ahead of the network and embedding them."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,26 @@ from factlearn.models.preprocess import PLAIN, Preprocess, View, normalise
 
 _BATCHES_AHEAD = 4
 _DECODERS = 2
+
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+def ahead(function: Callable[[Request], Answer], requests: Iterable[Request]) -> Iterator[Answer]:
+    """Like `map`, but worked out by threads a few requests ahead of the reader."""
+    pending: deque[Future[Answer]] = deque()
+    with ThreadPoolExecutor(_DECODERS) as pool:
+        try:
+            for request in requests:
+                pending.append(pool.submit(function, request))
+                if len(pending) > _BATCHES_AHEAD:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
 
 
 @dataclass(frozen=True)
@@ -54,18 +75,8 @@ def image_batches(
         stacked = np.stack(pixels) if pixels else np.empty((0, 3, preprocess.size, preprocess.size), np.uint8)
         return ImageBatch(kept, normalise(torch.from_numpy(stacked)))
 
-    pending: deque[Future[ImageBatch]] = deque()
-    with ThreadPoolExecutor(_DECODERS) as pool:
-        try:
-            for start in range(0, len(paths), batch_size):
-                pending.append(pool.submit(decode, range(len(paths))[start : start + batch_size]))
-                if len(pending) > _BATCHES_AHEAD:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
+    starts = range(0, len(paths), batch_size)
+    yield from ahead(decode, (range(len(paths))[start : start + batch_size] for start in starts))
 
 
 def embed_images(

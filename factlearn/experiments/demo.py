@@ -1,0 +1,127 @@
+"""The demo: four tasks of emoji facts, learned three ways, compared, indexed and searched."""
+
+import shutil
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from factlearn.assets import find_asset
+from factlearn.assets import fetch as fetch_asset
+from factlearn.config import RunConfig, load_config, parse_config
+from factlearn.errors import RunError
+from factlearn.experiments.report import write_report
+from factlearn.facts import Relevance
+from factlearn.progress import say
+from factlearn.results import RunResult, load_result
+from factlearn.retrieval.index import FactIndex
+from factlearn.retrieval.sheet import contact_sheet
+from factlearn.runs import Run
+from factlearn.tables import hits_table, matrix_table, number
+from factlearn.training import train
+
+METHODS = {
+    "finetune": {"name": "finetune"},
+    "mas": {"name": "mas", "lambda": 10.0},
+    "joint": {"name": "joint"},
+}
+TITLES = {"finetune": "FineTune", "mas": "MAS", "joint": "Joint"}
+ASSETS = ("vgg16-imagenet-conv", "glove-6b-50d", "emoji-pictures")
+QUERIES = ("<person, riding, bike>", "<*, riding, *>", "<woman, *, golf>")
+
+
+def run_demo(out: Path, index: Path) -> None:
+    """Learn, compare, index and search; what is there already is used again."""
+    console = Console()
+    _announce()
+    for name in ASSETS:
+        fetch_asset(name, progress=say)
+    config = load_config(_config_file())
+    results: dict[str, RunResult] = {}
+    for method, strategy in METHODS.items():
+        raw = {**yaml.safe_load(config.to_yaml()), "strategy": strategy}
+        results[TITLES[method]] = load_result(_learn(parse_config(raw, "demo"), out / method))
+        console.print(matrix_table(results[TITLES[method]]))
+    console.print(_comparison(results))
+
+    last = _indexes(results["MAS"], index)
+    for place, text in enumerate(QUERIES, 1):
+        query = last.parse(text)
+        hits = last.query(query, k=10)
+        console.print(hits_table(query, hits))
+        contact_sheet(hits, out / f"query-{place}.png", query=query)
+    report = out / "report.html"
+    write_report(results, QUERIES, report, title="Learning facts without forgetting")
+    console.print(
+        f"\nThe report: {report}\nThe queries' images: {out / 'query-1.png'} to {out / f'query-{len(QUERIES)}.png'}\n"
+        f'Ask yourself: factlearn query {index} "<person, *, hand>" --sheet sheet.png',
+        markup=False,
+    )
+
+
+def _announce() -> None:
+    missing = [find_asset(name) for name in ASSETS if not find_asset(name).cached]
+    if missing:
+        sizes = ", ".join(f"{asset.name} ({asset.size / 1e6:.0f} MB)" for asset in missing)
+        say(f"This downloads once into the cache: {sizes}.")
+    say("Learning takes about 6 minutes on two cores the first time; a second call uses what is there.")
+
+
+def _config_file() -> Path:
+    """The demo's config, in the installed package or in a checkout."""
+    packaged = Path(__file__).with_name("demo.yaml")
+    return packaged if packaged.is_file() else Path(__file__).parents[2] / "configs" / "demo.yaml"
+
+
+def _learn(config: RunConfig, folder: Path) -> Run:
+    """The run in the folder if it is finished, gone on with if it was interrupted, learned anew otherwise."""
+    say(f"{folder.name}:")
+    if not (folder / "config.yaml").is_file():
+        return train(config, folder)
+    run = Run.open(folder)
+    if run.config != config:
+        say(f"{folder} was made with another config and is learned again.")
+        shutil.rmtree(folder)
+        return train(config, folder)
+    try:
+        return train(config, folder, resume=True)
+    except RunError as error:
+        raise RunError(f"{error} Remove {folder} to start it again.") from error
+
+
+def _comparison(results: dict[str, RunResult]) -> Table:
+    table = Table(title="At the end of the sequence (exact relevance)")
+    for column in ("method", "MAP, all", "average forgetting", "image to fact, accuracy@1"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for method, result in results.items():
+        lost = result.forgetting(Relevance.EXACT)
+        found = result.final.exact.image_to_fact
+        table.add_row(
+            method,
+            number(result.final.map_all),
+            number(lost.average if lost else None),
+            number(found.accuracy_at["1"] if found else None),
+        )
+    return table
+
+
+def _indexes(result: RunResult, index: Path) -> FactIndex:
+    """An index of the test images after each task, from the vectors each stage left; the last one is returned."""
+    samples = result.dataset.of_split("test").samples
+    last = len(result.vectors)
+    for stage, vectors in enumerate(result.vectors, 1):
+        path = index if stage == last else index.with_name(f"{index.name}-after-task-{stage}")
+        made = FactIndex.create(
+            path,
+            vectors,
+            [sample.id for sample in samples],
+            paths=[sample.path for sample in samples],
+            language=result.language,
+            model=result.run.stage(stage)["model_fingerprint"],
+            known_facts=[fact for task in result.tasks.tasks for fact in task.facts],
+            facts=[sample.fact for sample in samples],
+            metadata=[dict(sample.metadata) for sample in samples],
+            overwrite=True,
+        )
+    return made
