@@ -1,16 +1,15 @@
-"""How much every parameter matters to what a network computes: exact, from unlabelled data, in one backward pass.
+"""How much every parameter matters to what a network computes: exact, from unlabelled data.
 
     omega = estimate(model, batches, measure="mas").mean()
 
-Equation 2 of Memory Aware Synapses takes the absolute value of *each sample's* gradient. That needs no loop over
-samples: in eval mode samples do not mix, so one backward pass gives every layer the gradient at its output for every
-sample, and each layer's per-sample parameter gradients follow from it (`per_sample.py`).
+Equation 2 of Memory Aware Synapses takes the absolute value of *each sample's* gradient. That needs no loop
+over samples: in eval mode samples do not mix, so one backward pass gives every layer the gradient at its
+output for every sample, and the layer's parameter gradients for each sample follow from it (`gradients/`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,22 +21,24 @@ from torch import Tensor, nn
 
 from factlearn.errors import ModelError
 from factlearn.files import atomic_write
-from factlearn.lifelong.measures import MEASURES, Measure, Reduction
-from factlearn.lifelong.per_sample import Layer
-from factlearn.lifelong.tracing import SamplesMixed, Trace
-
-CHUNK_BYTES = 64 * 2**20
+from factlearn.lifelong.gradients import forward
+from factlearn.lifelong.gradients.accumulation import Accumulator, reduced_
+from factlearn.lifelong.gradients.general import GeneralPath
+from factlearn.lifelong.gradients.layers import Layer
+from factlearn.lifelong.gradients.local import LocalTrace
+from factlearn.lifelong.gradients.tracing import SamplesMixed, SamplesUnclear, Trace
+from factlearn.lifelong.measures import Measure, measure_named
 
 
 @dataclass
 class Importance:
     """Importance of every measured parameter, kept as a sum over samples and their number.
 
-    Sums and counts add, so importance can be updated online, merged between processes, and added to later.
+    Sums and counts add: importance can be updated online, merged between processes, and added to later.
 
     Attributes:
         sums: parameter name -> sum over samples, shaped like the parameter.
-        count: number of samples (their total weight, where samples are weighted).
+        count: number of samples; where samples are weighted, their total weight.
     """
 
     sums: dict[str, Tensor] = field(default_factory=dict)
@@ -53,20 +54,30 @@ class Importance:
         """The importance over the samples of both, as if they had been measured together."""
         sums = {name: total.clone() for name, total in self.sums.items()}
         for name, total in other.sums.items():
-            sums[name] = sums[name] + total.to(sums[name].device) if name in sums else total.clone()
+            if name not in sums:
+                sums[name] = total.clone()
+            elif sums[name].shape != total.shape:
+                raise ModelError(f"Parameter {name!r} has another shape in the importance to merge with.")
+            else:
+                sums[name] += total.to(sums[name].device)
         return Importance(sums, self.count + other.count)
 
     def scaled(self, factor: float) -> Importance:
-        """The same samples with importance multiplied by `factor`."""
+        """The same samples with every importance multiplied by `factor`."""
+        if factor < 0:
+            raise ModelError(f"Importance cannot be scaled by {factor}: it would be negative.")
         return Importance({name: total * factor for name, total in self.sums.items()}, self.count)
+
+    def to(self, device: torch.device | str) -> Importance:
+        """The same importance on another device."""
+        return Importance({name: total.to(device) for name, total in self.sums.items()}, self.count)
 
     def save(self, path: Path | str) -> None:
         """Write sums and count as one safetensors file, atomically."""
         tensors = {name: total.detach().cpu().contiguous() for name, total in self.sums.items()}
+        about = {"format": "factlearn-importance", "count": repr(float(self.count))}
         with atomic_write(path, "wb") as stream:
-            stream.write(
-                safetensors_bytes(tensors, {"format": "factlearn-importance", "count": repr(self.count)})
-            )
+            stream.write(safetensors_bytes(tensors, about))
 
     @classmethod
     def load(cls, path: Path | str, device: torch.device | str = "cpu") -> Importance:
@@ -77,12 +88,16 @@ class Importance:
                 return cls({name: file.get_tensor(name) for name in file.keys()}, count)  # noqa: SIM118
         except (OSError, SafetensorError, KeyError, ValueError) as error:
             raise ModelError(
-                f"{path} is not a readable importance file ({error}); estimate it again."
+                f"{path} is not a readable importance file; estimate importance again."
             ) from error
 
 
 class Estimator:
-    """Accumulates importance batch by batch: `update` may be called whenever new inputs come along."""
+    """Accumulates importance batch by batch: call `update` whenever new inputs come along.
+
+    Attributes:
+        importance: what has been accumulated so far.
+    """
 
     def __init__(
         self,
@@ -91,57 +106,102 @@ class Estimator:
         *,
         parameters: Collection[str] | None = None,
         start: Importance | None = None,
-    ):
-        if isinstance(measure, str) and measure not in MEASURES:
-            raise ModelError(f"Unknown importance measure {measure!r}; choose one of {', '.join(MEASURES)}.")
+        seed: int = 0,
+    ) -> None:
         self.model = model
-        self.measure = MEASURES[measure] if isinstance(measure, str) else measure
+        self.measure = measure_named(measure)
         self.parameters = _chosen(model, parameters)
-        self.importance = start.merge(Importance()) if start else Importance()
-        for name, parameter in self.parameters.items():
-            self.importance.sums.setdefault(name, torch.zeros_like(parameter, requires_grad=False))
+        self.importance = _beginning(self.parameters, start)
+        self._general = GeneralPath(model)
+        self._generator = torch.Generator().manual_seed(seed)
 
-    def update(self, batch: Any, target: Tensor | None = None) -> None:
-        """Add the importance of every parameter for each input of `batch`."""
-        inputs, given_target = _split(batch)
-        target = given_target if target is None else target
-        with _untouched(self.model):
-            try:
-                self._measure(inputs, target)
-            except SamplesMixed:
-                for row in range(len(inputs)):
-                    self._measure(inputs[row : row + 1], None if target is None else target[row : row + 1])
-        self.importance.count += len(inputs)
+    def update(self, batch: Any, weights: Tensor | None = None) -> Importance:
+        """Add the importance of each input in `batch`; sample k counts `weights[k]` times.
 
-    def _measure(self, inputs: Tensor, target: Tensor | None) -> None:
-        accumulator = _Accumulator(self.importance.sums, self.measure.reduction)
+        A batch is a tensor with one sample a row, or a tuple that starts with one; its second element is
+        the target, which only the empirical Fisher looks at.
+        """
+        inputs, target = forward.split(batch)
+        inputs = forward.ready(inputs, self.model)
+        if weights is not None:
+            weights = _checked(weights, len(inputs)).to(inputs.device)
+        with forward.untouched(self.model):
+            self._measure(inputs, target, weights)
+        self.importance.count += len(inputs) if weights is None else float(weights.sum())
+        return self.importance
+
+    def _measure(self, inputs: Tensor, target: Tensor | None, weights: Tensor | None) -> None:
+        """Measure a batch at once; one sample at a time where the model mixes samples."""
+        try:
+            (self._by_layer if self.measure.local else self._by_output)(inputs, target, weights)
+        except (SamplesMixed, SamplesUnclear) as reason:
+            size = 1 if isinstance(reason, SamplesMixed) else len(inputs) - 1
+            for rows in (slice(begin, begin + size) for begin in range(0, len(inputs), size)):
+                part = tuple(None if each is None else each[rows] for each in (inputs, target, weights))
+                self._measure(*part)  # type: ignore[arg-type]
+
+    def _by_output(self, inputs: Tensor, target: Tensor | None, weights: Tensor | None) -> None:
+        accumulator = Accumulator(self.importance.sums, self.measure.reduction)
         trace = Trace(self.parameters, len(inputs), accumulator.receive)
         with trace:
-            output = _flat(self.model(inputs), len(inputs))
-        accumulator.expect(trace)
-        for seed in self.measure.seeds(output.detach(), target):
-            if output.requires_grad:
-                torch.autograd.grad(output, trace.anchor, seed, retain_graph=True, allow_unused=True)
-            accumulator.finish()
-            self._general(inputs, seed, trace.general)
-
-    def _general(self, inputs: Tensor, seed: Tensor, names: Collection[str]) -> None:
-        """Parameters used in a way no formula covers: sample by sample, the definition itself."""
-        if not names:
-            return
-        chosen = {name: self.parameters[name] for name in names}
-        for parameter in chosen.values():
-            parameter.requires_grad_(True)
-        for row in range(len(inputs)):
-            output = _flat(self.model(inputs[row : row + 1]), 1)
-            gradients = torch.autograd.grad(
-                output, list(chosen.values()), seed[row : row + 1], allow_unused=True
+            raw = self.model(inputs)
+        output = forward.flat(raw, len(inputs))
+        if self.measure.scores and not forward.one_row_of_scores(raw):
+            raise ModelError(
+                "A categorical Fisher needs class scores, one vector a sample; choose 'gaussian'."
             )
-            for name, gradient in zip(chosen, gradients, strict=True):
-                if gradient is not None:
-                    self.importance.sums[name] += _reduced(gradient, self.measure.reduction)
-        for parameter in chosen.values():
-            parameter.requires_grad_(False)
+        if not output.detach().isfinite().all():
+            raise ModelError(
+                "The model's output is not finite, so importance is undefined; check inputs and weights."
+            )
+        accumulator.uses = trace.uses
+        for name in trace.general:
+            del accumulator.uses[name]
+        del raw
+        seeds = self._weighted(self.measure.seeds(output.detach(), target, self._generator), weights)
+        if trace.general:
+            kept = list(seeds)
+            self._without_formula(trace.general, inputs, kept)
+            seeds = iter(kept)
+        for seed, last in _with_last(seeds):
+            accumulator.last_pass = last
+            if output.requires_grad:
+                torch.autograd.grad(output, trace.anchor, seed, retain_graph=not last, allow_unused=True)
+            accumulator.finish()
+
+    def _by_layer(self, inputs: Tensor, target: Tensor | None, weights: Tensor | None) -> None:
+        received: list[tuple[Layer, Tensor]] = []
+        trace = LocalTrace(self.parameters, len(inputs), lambda layer, delta: received.append((layer, delta)))
+        with trace:
+            self.model(inputs)
+        if trace.general and len(inputs) > 1:
+            raise SamplesMixed
+        if trace.general:
+            name = min(trace.general)
+            raise ModelError(f"The local measure cannot tell which layer {name!r} belongs to; leave it out.")
+        accumulator = Accumulator(self.importance.sums, self.measure.reduction)
+        accumulator.uses, accumulator.last_pass = trace.uses, True
+        received.reverse()
+        while received:
+            layer, delta = received.pop()
+            scale = 1 if weights is None else weights.to(delta).view(-1, *[1] * (delta.dim() - 1))
+            accumulator.receive(layer, delta * scale)
+        accumulator.finish()
+
+    def _without_formula(self, names: Collection[str], inputs: Tensor, seeds: list[Tensor]) -> None:
+        chosen = {name: self.parameters[name] for name in names}
+        for name, gradients in self._general.gradients(chosen, inputs, seeds):
+            total = self.importance.sums[name]
+            total += reduced_(gradients.to(total.dtype), self.measure.reduction).sum(0)
+
+    def _weighted(self, seeds: Iterator[Tensor], weights: Tensor | None) -> Iterator[Tensor]:
+        """Weighing a sample's seed weighs its importance: linearly, or by the square."""
+        if weights is None:
+            yield from seeds
+        else:
+            scale = weights if self.measure.reduction == "absolute" else weights.sqrt()
+            for seed in seeds:
+                yield seed * scale.to(seed).unsqueeze(1)
 
 
 def estimate(
@@ -151,116 +211,37 @@ def estimate(
     *,
     parameters: Collection[str] | None = None,
     start: Importance | None = None,
+    seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Importance:
-    """Importance of every parameter that requires a gradient (or of those named) over all inputs in `batches`.
+    """Importance of every parameter over all inputs in `batches`.
 
     Args:
-        model: any module; it is left as it was found.
-        batches: input tensors with one sample a row, or tuples whose first element is one.
-        measure: "mas" or "mas-vector".
+        model: any module; it is measured in eval mode and left as it was found.
+        batches: tensors with one sample a row, or tuples that start with one (then targets, which only the
+            empirical Fisher looks at).
+        measure: "mas", "mas-vector", "local", "fisher", "fisher-sampled", "fisher-empirical", or a measure of
+            `factlearn.lifelong.measures` with settings of its own.
         parameters: names of the parameters to measure; by default all that require a gradient.
-        start: importance to add to.
+        start: importance to add to; it is not changed.
+        seed: of the labels the sampled Fisher draws.
         progress: called after each batch with the number of samples in it.
+
+    Raises:
+        ModelError: if the model, a batch or a name does not fit.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> omega = estimate(model, [torch.randn(16, 4)], measure="mas").mean()
+        >>> omega["0.weight"].shape
+        torch.Size([8, 4])
     """
-    estimator = Estimator(model, measure, parameters=parameters, start=start)
+    estimator = Estimator(model, measure, parameters=parameters, start=start, seed=seed)
     for batch in batches:
         estimator.update(batch)
         if progress is not None:
-            progress(len(_split(batch)[0]))
+            progress(len(forward.split(batch)[0]))
     return estimator.importance
-
-
-class _Accumulator:
-    """Reduces and adds per-sample gradients as backward reaches the layers.
-
-    A parameter used once is added at once; of a shared one the per-sample gradients of all its uses add up first.
-    """
-
-    def __init__(self, sums: Mapping[str, Tensor], reduction: Reduction):
-        self.sums = sums
-        self.reduction = reduction
-        self._general: set[str] = set()
-        self._uses: Mapping[str, int] = {}
-        self._waiting: dict[str, list[Layer]] = {}
-
-    def expect(self, trace: Trace) -> None:
-        """Take note of what the forward pass used, before backward begins."""
-        self._uses, self._general = trace.uses, trace.general
-
-    def receive(self, layer: Layer, delta: Tensor) -> None:
-        """Called by backward with the gradient at a layer's output."""
-        layer.delta = delta
-        keep = False
-        for name in layer.measured:
-            if name in self._general:
-                continue
-            if self._uses[name] == 1:
-                self._add(name, [layer])
-            else:
-                self._waiting.setdefault(name, []).append(layer)
-                keep = True
-        if not keep:
-            layer.delta = None
-
-    def finish(self) -> None:
-        """Add what shared parameters have gathered, after backward."""
-        for name, layers in self._waiting.items():
-            self._add(name, layers)
-        self._waiting.clear()
-
-    def _add(self, name: str, layers: list[Layer]) -> None:
-        total, first = self.sums[name], layers[0]
-        parameter = first.measured[name]
-        assert first.delta is not None
-        if len(layers) == 1 and first.is_plain_linear() and parameter is first.named["weight"]:
-            reduced = _reduced(first.delta, self.reduction)
-            total.addmm_(reduced.T, _reduced(first.input, self.reduction))
-            return
-        chunk = max(1, CHUNK_BYTES // (parameter.element_size() * parameter.numel()))
-        for begin in range(0, len(first.delta), chunk):
-            rows = slice(begin, begin + chunk)
-            gradients = first.gradients(name, rows)
-            for other in layers[1:]:
-                gradients = gradients + other.gradients(name, rows)
-            total += _reduced(gradients, self.reduction).sum(0)
-
-
-def _reduced(gradients: Tensor, reduction: Reduction) -> Tensor:
-    return gradients.abs() if reduction == "absolute" else gradients.square()
-
-
-def _split(batch: Any) -> tuple[Tensor, Tensor | None]:
-    if isinstance(batch, Tensor):
-        return batch.detach(), None
-    if isinstance(batch, list | tuple) and batch and isinstance(batch[0], Tensor):
-        return batch[0].detach(), batch[1] if len(batch) > 1 else None
-    raise ModelError(f"A batch must be a tensor or a tuple that starts with one, not {type(batch).__name__}.")
-
-
-def _flat(output: Any, samples: int) -> Tensor:
-    """All output values of each sample in a row, whatever structure the model gives them in."""
-    leaves = list(_leaves(output))
-    if not leaves or any(leaf.dim() < 1 or len(leaf) != samples for leaf in leaves):
-        raise ModelError(
-            "The model's output must be tensors with one row for each input; importance needs them."
-        )
-    return (
-        torch.cat([leaf.reshape(samples, -1) for leaf in leaves], dim=1)
-        if len(leaves) > 1
-        else (leaves[0].reshape(samples, -1))
-    )
-
-
-def _leaves(output: Any) -> Iterator[Tensor]:
-    if isinstance(output, Tensor):
-        yield output
-    elif isinstance(output, Mapping):
-        for value in output.values():
-            yield from _leaves(value)
-    elif isinstance(output, list | tuple):
-        for value in output:
-            yield from _leaves(value)
 
 
 def _chosen(model: nn.Module, names: Collection[str] | None) -> dict[str, Tensor]:
@@ -269,24 +250,30 @@ def _chosen(model: nn.Module, names: Collection[str] | None) -> dict[str, Tensor
         return {name: parameter for name, parameter in known.items() if parameter.requires_grad}
     unknown = sorted(set(names) - known.keys())
     if unknown:
-        raise ModelError(f"The model has no parameter {unknown[0]!r}; it has {', '.join(known)}.")
+        raise ModelError(f"The model has no parameter {unknown[0]!r}; its parameters are {', '.join(known)}.")
     return {name: known[name] for name in known if name in set(names)}
 
 
-@contextmanager
-def _untouched(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no parameter gradients inside; everything as it was afterwards."""
-    training = [(module, module.training) for module in model.modules()]
-    needs = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    try:
-        for module, _ in training:
-            module.training = False
-        for parameter, _ in needs:
-            parameter.requires_grad_(False)
-        with torch.inference_mode(False), torch.enable_grad():
-            yield
-    finally:
-        for module, flag in training:
-            module.training = flag
-        for parameter, need in needs:
-            parameter.requires_grad_(need)
+def _beginning(parameters: dict[str, Tensor], start: Importance | None) -> Importance:
+    sums = {}
+    for name, parameter in parameters.items():
+        kind = torch.promote_types(parameter.dtype, torch.float32)
+        sums[name] = torch.zeros(parameter.shape, dtype=kind, device=parameter.device)
+    return Importance(sums, 0.0).merge(start) if start is not None else Importance(sums, 0.0)
+
+
+def _checked(weights: Tensor, samples: int) -> Tensor:
+    if weights.shape != (samples,) or not bool((weights >= 0).all()):
+        raise ModelError(f"Weights must be {samples} non-negative numbers, one for each sample of the batch.")
+    return weights.detach()
+
+
+def _with_last(seeds: Iterator[Tensor]) -> Iterator[tuple[Tensor, bool]]:
+    """Each seed, and whether it is the last, when the graph can be freed on the way."""
+    before: Tensor | None = None
+    for seed in seeds:
+        if before is not None:
+            yield before, False
+        before = seed
+    if before is not None:
+        yield before, True

@@ -1,7 +1,8 @@
-"""What is measured: a measure turns the network's outputs into the gradients to send back through it.
+"""What is measured: a measure turns a network's output into the gradients to send back through it.
 
-A measure gives *seeds*, gradients at the output, each sent through one backward pass; every sample's parameter
-gradient is made non-negative (absolute value or square) and added up. Sample k never sees sample j's.
+Most measures give *seeds*, gradients at the output, each sent back in one pass; every sample's parameter
+gradients are then made non-negative (absolute value or square) and added up. The local measure needs no
+seeds: it looks at each layer's own output.
 """
 
 from collections.abc import Iterator
@@ -11,41 +12,168 @@ from typing import ClassVar, Literal, Protocol
 import torch
 from torch import Tensor
 
-Reduction = Literal["absolute", "square"]
+from factlearn.errors import ModelError
+from factlearn.lifelong.gradients.accumulation import Reduction
 
 
 class Measure(Protocol):
-    """A way to read importance off a network's output."""
+    """A way to read importance off a network.
 
-    reduction: ClassVar[Reduction]
+    Attributes:
+        reduction: how a sample's gradient is made non-negative.
+        local: whether each layer's own output is looked at, not the network's.
+        scores: whether the network's output must be class scores, one vector a sample.
+    """
 
-    def seeds(self, output: Tensor, target: Tensor | None) -> Iterator[Tensor]:
-        """Gradients at `output`, which is flat: `[samples, values]`."""
+    @property
+    def reduction(self) -> Reduction: ...
+    @property
+    def local(self) -> bool: ...
+    @property
+    def scores(self) -> bool: ...
+
+    def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
+        """Gradients at `output`, which holds all output values of each sample in a row."""
 
 
 @dataclass(frozen=True)
 class SquaredNorm:
-    """Memory Aware Synapses, eq. 2: the gradient of the output's squared l2 norm."""
+    """`mas`: Memory Aware Synapses, eq. 2, the gradient of the output's squared l2 norm."""
 
     reduction: ClassVar[Reduction] = "absolute"
+    local: ClassVar[bool] = False
+    scores: ClassVar[bool] = False
 
-    def seeds(self, output: Tensor, target: Tensor | None) -> Iterator[Tensor]:
-        """One seed: the gradient of `||F(x)||^2` is `2 F(x)`."""
+    def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
+        """One seed: the gradient of `||F(x)||^2` at the output is `2 F(x)`."""
         yield 2 * output
 
 
 @dataclass(frozen=True)
 class EveryOutput:
-    """Memory Aware Synapses with the vector output: every output's own gradient, absolute, added (section 4.1)."""
+    """`mas-vector`: eq. 2 with a vector output, the absolute gradients of all outputs added."""
 
     reduction: ClassVar[Reduction] = "absolute"
+    local: ClassVar[bool] = False
+    scores: ClassVar[bool] = False
 
-    def seeds(self, output: Tensor, target: Tensor | None) -> Iterator[Tensor]:
+    def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
         """As many seeds as there are outputs."""
-        for index in range(output.shape[1]):
-            seed = torch.zeros_like(output)
-            seed[:, index] = 1
-            yield seed
+        yield from _unit_seeds(output)
 
 
-MEASURES: dict[str, Measure] = {"mas": SquaredNorm(), "mas-vector": EveryOutput()}
+@dataclass(frozen=True)
+class Local:
+    """`local`: l-MAS, eq. 5 and 7 without the factor 2: for ReLU layers the product of input and activation.
+
+    It is half the gradient of each layer's own squared norm after the activation, absolute for each sample:
+    inputs and last layers can be negative, a penalty's weight cannot.
+    """
+
+    reduction: ClassVar[Reduction] = "absolute"
+    local: ClassVar[bool] = True
+    scores: ClassVar[bool] = False
+
+    def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
+        """None: nothing is sent back through the network."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class Fisher:
+    """`fisher`: the diagonal of the Fisher information, each sample's squared log-likelihood gradient.
+
+    Attributes:
+        labels: where they come from. "true": the expectation over the network's own distribution, one pass a
+            class; "sampled": drawn from it, one pass a draw; "empirical": the targets given with the inputs.
+        likelihood: "categorical" for class scores, "gaussian" (variance 1) for embeddings; a gaussian
+        target that
+            is NaN is no target.
+        draws: how many labels a sample, when sampled.
+    """
+
+    labels: Literal["true", "sampled", "empirical"] = "true"
+    likelihood: Literal["categorical", "gaussian"] = "categorical"
+    draws: int = 1
+    reduction: ClassVar[Reduction] = "square"
+    local: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.labels not in ("true", "sampled", "empirical"):
+            raise ModelError(f"Fisher labels must be true, sampled or empirical, not {self.labels!r}.")
+        if self.likelihood not in ("categorical", "gaussian"):
+            raise ModelError(f"A likelihood is categorical or gaussian, not {self.likelihood!r}.")
+        if self.draws < 1:
+            raise ModelError(f"The sampled Fisher needs at least one draw a sample, not {self.draws}.")
+
+    @property
+    def scores(self) -> bool:
+        """Only a categorical likelihood needs class scores."""
+        return self.likelihood == "categorical"
+
+    def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
+        """Gradients of the log-likelihood, scaled so that their squares add up to the expectation."""
+        if self.labels == "empirical":
+            yield self._given(output, target)
+        elif self.labels == "true":
+            yield from self._expected(output)
+        else:
+            for _ in range(self.draws):
+                yield self._drawn(output, generator) / self.draws**0.5
+
+    def _expected(self, output: Tensor) -> Iterator[Tensor]:
+        if self.likelihood == "gaussian":
+            yield from _unit_seeds(output)
+            return
+        chances = output.softmax(1)
+        for label, seed in enumerate(_unit_seeds(output)):
+            yield (seed - chances) * chances[:, label : label + 1].sqrt()
+
+    def _drawn(self, output: Tensor, generator: torch.Generator) -> Tensor:
+        if self.likelihood == "gaussian":
+            return torch.randn(output.shape, generator=generator).to(output)
+        chances = output.softmax(1)
+        labels = torch.multinomial(chances.cpu(), 1, generator=generator).to(output.device)
+        return torch.zeros_like(output).scatter_(1, labels, 1) - chances
+
+    def _given(self, output: Tensor, target: Tensor | None) -> Tensor:
+        if target is None:
+            raise ModelError("The empirical Fisher needs targets: give batches as (inputs, targets).")
+        target = target.to(output.device)
+        if self.likelihood == "gaussian":
+            return torch.nan_to_num(target.reshape(output.shape).to(output.dtype) - output, nan=0.0)
+        if target.shape != output.shape[:1] or target.is_floating_point():
+            raise ModelError(
+                f"Class targets must be {len(output)} whole numbers, not shape {list(target.shape)}."
+            )
+        if len(target) and not 0 <= int(target.min()) <= int(target.max()) < output.shape[1]:
+            raise ModelError(
+                f"Class targets must lie between 0 and {output.shape[1] - 1}, the model's last class."
+            )
+        return torch.zeros_like(output).scatter_(1, target.long().unsqueeze(1), 1) - output.softmax(1)
+
+
+def _unit_seeds(output: Tensor) -> Iterator[Tensor]:
+    for index in range(output.shape[1]):
+        seed = torch.zeros_like(output)
+        seed[:, index] = 1
+        yield seed
+
+
+MEASURES: dict[str, Measure] = {
+    "mas": SquaredNorm(),
+    "mas-vector": EveryOutput(),
+    "local": Local(),
+    "fisher": Fisher("true"),
+    "fisher-sampled": Fisher("sampled"),
+    "fisher-empirical": Fisher("empirical"),
+}
+
+
+def measure_named(measure: str | Measure) -> Measure:
+    """The measure of that name; a measure itself passes through."""
+    if not isinstance(measure, str):
+        return measure
+    if measure not in MEASURES:
+        raise ModelError(f"Unknown importance measure {measure!r}; choose one of {', '.join(MEASURES)}.")
+    return MEASURES[measure]
