@@ -87,8 +87,17 @@ def build_embedder(config: ModelConfig, dimension: int, *, pretrained: bool = Tr
     """The network, with its pretrained weights unless others are to be loaded."""
     from factlearn.models.embedder import EmbedderShape, FactEmbedder
 
-    shape = EmbedderShape(dimension, config.image_size, config.frozen, config.hidden, config.dropout, config.root)
-    model = FactEmbedder(shape)
+    model = FactEmbedder(
+        EmbedderShape(
+            dimension=dimension,
+            image_size=config.image_size,
+            frozen=config.frozen,
+            blocks=config.blocks,
+            hidden=config.hidden,
+            dropout=config.dropout,
+            standardise=config.standardise,
+        )
+    )
     if not pretrained:
         return model
     if config.weights is None:

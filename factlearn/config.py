@@ -89,7 +89,10 @@ class ModelConfig(Section):
     """The last convolutional block that does not learn."""
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (4096, 4096)
     dropout: float = Field(0.5, ge=0, lt=1)
-    root: bool = False
+    blocks: int = Field(5, ge=4, le=5)
+    """How many of VGG-16's five convolutional blocks are used; the fifth loses the detail of small drawings."""
+    standardise: bool = False
+    """Standardise the convolutional features by the first task's images; training is then much faster."""
     keep_activations: bool = True
     """Compute a frozen prefix once and keep its activations on disk."""
 

@@ -75,7 +75,7 @@ class WordVectorSource:
             if ".bin" in path.suffixes:
                 return KeyedVectors.load_word2vec_format(str(path), binary=True)
             return KeyedVectors.load_word2vec_format(str(path), no_header=not _has_header(path))
-        except (ValueError, EOFError, OSError) as error:
+        except (ValueError, TypeError, EOFError, OSError) as error:  # gensim's own checks are few
             raise LanguageError(
                 f"{path} is not readable as word2vec or GloVe vectors ({error}); check the file."
             ) from error

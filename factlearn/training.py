@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from factlearn.allocator import keep_freed_memory
 from factlearn.assembly import (
     build_embedder,
     choose_facts,
@@ -46,6 +47,7 @@ def train(config: RunConfig, out: Path, *, resume: bool = False) -> Run:
     Raises:
         FactlearnError: if the config cannot be carried out, before anything is written where possible.
     """
+    keep_freed_memory()
     dataset = open_dataset(config.data)
     language = open_language(config.language, dataset)
     tasks = make_tasks(config.tasks, dataset, language, config.seed)
@@ -129,8 +131,9 @@ def learn_stage(
         strategy.load_state(checkpoint.strategy)
         run.rewind_metrics(checkpoint.metric_lines)
         first_epoch = checkpoint.epoch
-    module, optimizer = fabric.setup(model.suffix, optimizer)
     inputs = Reiterable(lambda: in_order(data.inputs, run.config.evaluation.batch_size))
+    model.suffix.fit(inputs)
+    module, optimizer = fabric.setup(model.suffix, optimizer)
     learner = Learner(model.suffix, optimizer, task=number - 1, inputs=inputs)
     strategy.before_task(learner)
     steps = -(-len(data.inputs) // config.batch_size)

@@ -4,6 +4,7 @@ The network is held in two parts. `prefix` is the frozen leading convolutions, w
 kept; `suffix` is everything that learns, the module that strategies, importance and checkpoints are about.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,7 @@ FrozenBlocks = Literal["none", "conv1", "conv2", "conv3", "conv4", "conv5"]
 # Where each convolutional block of torchvision's VGG-16 ends, its pooling included.
 _BLOCK_ENDS = {"none": 0, "conv1": 5, "conv2": 10, "conv3": 17, "conv4": 24, "conv5": 31}
 _CHANNELS = 512
+_STANDARD = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class EmbedderShape:
         frozen: the last convolutional block that does not learn.
         hidden: widths of the shared fully connected layers.
         dropout: after each of them.
-        root: feed the fully connected layers the normalised square root of the last convolution's activations, which
-            tames their heavy tail.
+        blocks: how many of VGG-16's five convolutional blocks are used.
+        standardise: see `Standardise`; without it the fully connected layers see the features as they are.
     """
 
     dimension: int
@@ -43,18 +45,53 @@ class EmbedderShape:
     frozen: FrozenBlocks = "none"
     hidden: tuple[int, ...] = (4096, 4096)
     dropout: float = 0.5
-    root: bool = False
+    blocks: int = 5
+    standardise: bool = False
 
 
-class RootNormalise(nn.Module):
-    """The square root of non-negative activations, scaled to a fixed length a sample."""
+class Standardise(nn.Module):
+    """Takes the heavy tail and the common offset out of convolutional features, so that SGD learns fast on them.
 
-    def forward(self, activations: Tensor) -> Tensor:
-        """Keep the shape; the epsilon keeps the root's gradient finite at zero."""
-        flat = activations.flatten(1).clamp_min(0)
-        root = (flat + 1e-6).sqrt() - 1e-3
-        scale = flat.shape[1] ** 0.5
-        return (nn.functional.normalize(root, dim=1) * scale).view_as(activations)
+    A sample's features become their square root, scaled to length one, minus the mean of such features over the first
+    images that were learned, in units of their deviation. The statistics are fixed by `fit` and never learned.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("deviation", torch.zeros(()))
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the statistics are known."""
+        return bool(self.deviation > 0)
+
+    def fit(self, batches: Iterable[Tensor]) -> None:
+        """Measure the statistics on features."""
+        total, squares, count = torch.zeros_like(self.mean, dtype=torch.float64), 0.0, 0
+        for batch in batches:
+            root = self._root(batch).double()
+            total += root.sum(0)
+            squares += float(root.square().sum())
+            count += len(batch)
+        mean = total / max(count, 1)
+        variance = squares / max(count, 1) - float(mean.square().sum())
+        if not variance > 0:
+            raise ModelError("The images' features do not differ at all; the network cannot learn from them.")
+        self.mean.copy_(mean)
+        self.deviation.fill_((variance / mean.numel()) ** 0.5)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Keep the shape."""
+        return (self._root(features) - self.mean) * (_STANDARD / self.deviation)
+
+    def _root(self, features: Tensor) -> Tensor:
+        # The epsilon keeps the root's gradient finite at zero.
+        root = (features.clamp_min(0) + 1e-6).sqrt()
+        return root / root.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
 
 
 class FactSuffix(nn.Module):
@@ -62,21 +99,32 @@ class FactSuffix(nn.Module):
 
     def __init__(self, convolutions: nn.Sequential, shape: EmbedderShape) -> None:
         super().__init__()
-        side = min(7, max(1, shape.image_size // 32))
+        side = min(7, shape.image_size // 2**shape.blocks)
         self.convolutions = convolutions
-        self.root = RootNormalise() if shape.root else nn.Identity()
         self.pool = nn.AdaptiveAvgPool2d(side)
+        self.standardise = Standardise((_CHANNELS, side, side)) if shape.standardise else None
         layers: list[nn.Module] = []
         width = _CHANNELS * side * side
         for hidden in shape.hidden:
-            layers += [nn.Linear(width, hidden), nn.ReLU(inplace=True), nn.Dropout(shape.dropout)]
+            layers += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(shape.dropout)]
             width = hidden
         self.shared = nn.Sequential(*layers)
         self.fork = nn.ModuleDict({unit: nn.Linear(width, shape.dimension) for unit in UNIT_NAMES})
 
+    def fit(self, inputs: Iterable[Tensor]) -> None:
+        """Fix the statistics that the features are standardised by, from the first images to be learned."""
+        if self.standardise is None or self.standardise.fitted:
+            return
+        self.eval()
+        with torch.no_grad():
+            device = self.standardise.mean.device
+            self.standardise.fit(self.pool(self.convolutions(batch.to(device))) for batch in inputs)
+
     def forward(self, activations: Tensor) -> Tensor:
         """Activations of the frozen prefix (or images, if nothing is frozen) to vectors [N, 3, D]."""
-        features = self.pool(self.root(self.convolutions(activations)))
+        features = self.pool(self.convolutions(activations))
+        if self.standardise is not None:
+            features = self.standardise(features)
         shared = self.shared(features.flatten(1))
         return torch.stack([self.fork[unit](shared) for unit in UNIT_NAMES], dim=1)
 
@@ -88,25 +136,17 @@ class FactEmbedder(nn.Module):
         super().__init__()
         if shape.image_size < 32:
             raise ModelError(f"VGG-16 needs images of at least 32 pixels; image_size is {shape.image_size}.")
+        blocks = list(_BLOCK_ENDS)
+        if blocks.index(shape.frozen) > shape.blocks or not 4 <= shape.blocks <= 5:
+            raise ModelError(f"Of {shape.blocks} blocks {shape.frozen} cannot be frozen; use 4 or 5 blocks, freeze those.")
         self.shape = shape
-        layers = list(torchvision.models.vgg16(weights=None).features)
+        layers = list(torchvision.models.vgg.make_layers(torchvision.models.vgg.cfgs["D"]))
         for layer in layers:
             if isinstance(layer, nn.ReLU):
                 layer.inplace = False
-        end = _BLOCK_ENDS[shape.frozen]
-        self.prefix = nn.Sequential(*layers[:end]).requires_grad_(False)
-        self.suffix = FactSuffix(nn.Sequential(*layers[end:]), shape)
-        self._initialise()
-
-    def _initialise(self) -> None:
-        for module in self.suffix.shared:
-            if isinstance(module, nn.Linear):
-                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-                nn.init.zeros_(module.bias)
-        for fork in self.suffix.fork.values():
-            assert isinstance(fork, nn.Linear)
-            nn.init.normal_(fork.weight, std=0.01)
-            nn.init.zeros_(fork.bias)
+        frozen, used = _BLOCK_ENDS[shape.frozen], _BLOCK_ENDS[blocks[shape.blocks]]
+        self.prefix = nn.Sequential(*layers[:frozen]).requires_grad_(False)
+        self.suffix = FactSuffix(nn.Sequential(*layers[frozen:used]), shape)
 
     def forward(self, images: Tensor) -> Tensor:
         """Embed images."""

@@ -1,0 +1,32 @@
+# Each target makes the virtual environment and installs what it needs; a second call is instant.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+
+.PHONY: demo test lint bench clean
+
+demo: $(STAMP)-demo
+	$(BIN)/factlearn demo
+
+test: $(STAMP)-dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(STAMP)-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)-dev
+	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "factlearn needs Python 3.11 or newer; set PYTHON=python3.11.")'
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP)-%: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$*]'
+	touch $@
