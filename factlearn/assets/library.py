@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from factlearn.assets.checksum import WrongChecksumError
+from factlearn.files import sha256_file
 
 _SILENCE_SECONDS = 30.0
 
@@ -33,12 +34,10 @@ class TorchvisionWeights:
         import torch.hub
 
         name = self.url.rsplit("/", 1)[1]
+        prefix = name.removesuffix(".pth").rsplit("-", 1)[1]  # torchvision's names end in the hash's start
         kept = Path(torch.hub.get_dir()) / "checkpoints" / name
-        if kept.is_file():
+        if kept.is_file() and sha256_file(kept).startswith(prefix):
             return kept
-        prefix = name.removesuffix(".pth").rsplit("-", 1)[
-            1
-        ]  # torchvision puts the hash's start into the name
         try:
             with _limited_patience():
                 torch.hub.download_url_to_file(

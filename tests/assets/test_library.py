@@ -51,13 +51,16 @@ def test_torchs_download_is_checked_against_the_hash_in_its_name(
     assert not list(out.iterdir())
 
 
-def test_weights_that_torch_has_already_are_not_downloaded_again(
-    site: tuple[Path, str], tmp_path: Path
-) -> None:
-    kept = tmp_path / "torch" / "hub" / "checkpoints" / "net-12345678.pth"
+def test_weights_that_torch_has_already_are_used_if_whole(site: tuple[Path, str], tmp_path: Path) -> None:
+    folder, address = site
+    name = f"net-{hashlib.sha256(b'weights').hexdigest()[:8]}.pth"
+    (folder / name).write_bytes(b"weights")
+    kept = tmp_path / "torch" / "hub" / "checkpoints" / name
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"weights")
-    assert TorchvisionWeights(f"{site[1]}/net-12345678.pth")(tmp_path) == kept
+    assert TorchvisionWeights(f"{address}/{name}")(tmp_path) == kept
+    kept.write_bytes(b"half")
+    assert TorchvisionWeights(f"{address}/{name}")(tmp_path).read_bytes() == b"weights"
 
 
 @pytest.mark.parametrize(

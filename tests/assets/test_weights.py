@@ -43,10 +43,10 @@ def _flax_tree(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("architecture", ["vgg16", "alexnet"])
 def test_parameter_names_and_shapes_are_torchvisions(architecture: str) -> None:
-    from factlearn.models.vision import import_torchvision
+    from factlearn.models.vision import torchvision
 
     with torch.device("meta"):
-        network = getattr(import_torchvision().models, architecture)()
+        network = getattr(torchvision.models, architecture)()
     ours = ARCHITECTURES[architecture].convolutions | ARCHITECTURES[architecture].connected
     assert ours == {name: tuple(value.shape) for name, value in network.state_dict().items()}
 
