@@ -76,7 +76,8 @@ class DecodedInputs:
         device = next(self._model.suffix.parameters()).device
         for pixels in ahead(self._pixels, requests):
             with torch.no_grad():
-                yield self._model.prefix(normalise(pixels.to(device)))
+                batch = self._model.prefix(normalise(pixels.to(device)))
+            yield batch  # outside: a generator's no_grad would reach its reader
 
     def _pixels(self, request: tuple[Positions, Positions]) -> Tensor:
         pairs = zip(*request, strict=True)
