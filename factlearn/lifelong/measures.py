@@ -87,8 +87,7 @@ class Fisher:
         labels: where they come from. "true": the expectation over the network's own distribution, one pass a
             class; "sampled": drawn from it, one pass a draw; "empirical": the targets given with the inputs.
         likelihood: "categorical" for class scores, "gaussian" (variance 1) for embeddings; a gaussian
-        target that
-            is NaN is no target.
+            target that is NaN is no target.
         draws: how many labels a sample, when sampled.
     """
 
