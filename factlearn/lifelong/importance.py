@@ -256,10 +256,11 @@ def _chosen(model: nn.Module, names: Collection[str] | None) -> dict[str, Tensor
 
 def _beginning(parameters: dict[str, Tensor], start: Importance | None) -> Importance:
     sums = {}
-    for name, parameter in parameters.items():
-        kind = torch.promote_types(parameter.dtype, torch.float32)
-        sums[name] = torch.zeros(parameter.shape, dtype=kind, device=parameter.device)
-    return Importance(sums, 0.0).merge(start) if start is not None else Importance(sums, 0.0)
+    with torch.inference_mode(False):
+        for name, parameter in parameters.items():
+            kind = torch.promote_types(parameter.dtype, torch.float32)
+            sums[name] = torch.zeros(parameter.shape, dtype=kind, device=parameter.device)
+        return Importance(sums, 0.0).merge(start or Importance())
 
 
 def _checked(weights: Tensor, samples: int) -> Tensor:

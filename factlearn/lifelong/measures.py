@@ -140,6 +140,10 @@ class Fisher:
             raise ModelError("The empirical Fisher needs targets: give batches as (inputs, targets).")
         target = target.to(output.device)
         if self.likelihood == "gaussian":
+            if target.numel() != output.numel():
+                raise ModelError(
+                    f"Targets must be {output.numel()} numbers, as the outputs, not {target.numel()}."
+                )
             return torch.nan_to_num(target.reshape(output.shape).to(output.dtype) - output, nan=0.0)
         if target.shape != output.shape[:1] or target.is_floating_point():
             raise ModelError(

@@ -41,6 +41,8 @@ BATCH_FIRST: dict[Callable[..., Any], tuple[str, ...]] = {
     F.prelu: ("input", "weight"),
     F.embedding: ("input", "weight"),
 }
+# Those that would take samples on another axis as well.
+ANY_AXES: set[Callable[..., Any]] = {F.linear, F.layer_norm, F.rms_norm, F.embedding}
 CHUNK_BYTES = 64 * 2**20
 
 

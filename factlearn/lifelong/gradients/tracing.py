@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from factlearn.lifelong.gradients.layers import BATCH_FIRST, CONVOLUTIONS, Layer
+from factlearn.lifelong.gradients.layers import ANY_AXES, BATCH_FIRST, CONVOLUTIONS, Layer
 
 
 class SamplesMixed(Exception):
@@ -94,8 +94,8 @@ class Trace(TorchFunctionMode):
             return False
         if len(shape) < (1 if layer.function is F.embedding else 2) or shape[0] != self._samples:
             return False
-        between = shape[1:] if layer.function is F.embedding else shape[1:-1]
-        if self._samples > 1 and layer.function not in CONVOLUTIONS and self._samples in between:
+        free = shape[1:] if layer.function is F.embedding else shape[1:-1]
+        if self._samples > 1 and layer.function in ANY_AXES and self._samples in free:
             raise SamplesUnclear
         return True
 
