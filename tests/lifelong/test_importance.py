@@ -5,6 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from factlearn.lifelong.gradients.forward import untouched
+from factlearn.lifelong.gradients.general import GeneralPath
 from factlearn.lifelong.importance import estimate
 from factlearn.models.vision import torchvision
 from tests.lifelong.oracle import assert_equal, loop
@@ -195,6 +197,16 @@ def test_parameters_without_a_formula_are_measured_by_the_definition(
 ) -> None:
     model, inputs = build(), torch.randn(shape)
     assert_equal(estimate(model, inputs.split(4)).mean(), loop(model, inputs), relative=2e-5)
+
+
+@pytest.mark.parametrize(("build", "shape"), [(Recurrent, (6, 5, 3)), (Attending, (7, 5, 8))])
+def test_models_that_can_be_mapped_over_samples_are(build: type, shape: tuple[int, ...]) -> None:
+    model, inputs = build(), torch.randn(shape)
+    path, parameters = GeneralPath(model), {"head.bias": model.head.bias}
+    with untouched(model):
+        found = dict(path.gradients(parameters, inputs, [torch.ones(len(inputs), len(model.head.bias))]))
+    assert path.can_map == (build is Attending)
+    assert torch.allclose(found["head.bias"], torch.ones(1))
 
 
 def test_batch_statistics_in_eval_mode_are_each_samples_own() -> None:

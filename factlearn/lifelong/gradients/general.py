@@ -5,6 +5,7 @@ own, so that autograd keeps their gradients apart. Where a model cannot be mappe
 flow on values) its samples go through one by one: the definition itself.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
@@ -16,27 +17,29 @@ CHUNK_BYTES = 256 * 2**20
 
 
 class GeneralPath:
-    """Gradients of `parameters` for each sample; remembers whether the model can be mapped."""
+    """Gradients of some parameters for each sample.
+
+    Attributes:
+        can_map: whether the model can be mapped over samples, as far as is known.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self._can_map = True
+        self.can_map = True
 
     def gradients(
         self, parameters: Mapping[str, Tensor], inputs: Tensor, seeds: list[Tensor]
     ) -> Iterator[tuple[str, Tensor]]:
         """Every parameter's name and `[samples, *shape]`, once for each seed and group of samples."""
-        if self._can_map:
-            try:
-                mapped = list(
-                    self._mapped(parameters, inputs[:1], seeds)
-                )  # one sample shows whether it works
-                yield from mapped
-                yield from self._mapped(parameters, inputs[1:], [seed[1:] for seed in seeds])
-                return
+        if self.can_map:
+            try:  # one sample shows whether it works
+                first = list(self._mapped(parameters, inputs[:1], [seed[:1] for seed in seeds]))
             except (RuntimeError, NotImplementedError):
-                self._can_map = False
-        yield from self._one_by_one(parameters, inputs, seeds)
+                self.can_map = False
+            else:
+                yield from first
+                inputs, seeds = inputs[1:], [seed[1:] for seed in seeds]
+        yield from (self._mapped if self.can_map else self._one_by_one)(parameters, inputs, seeds)
 
     def _mapped(
         self, parameters: Mapping[str, Tensor], inputs: Tensor, seeds: list[Tensor]
@@ -52,7 +55,9 @@ class GeneralPath:
                 name: parameter.detach().expand(len(rows), *parameter.shape).clone().requires_grad_()
                 for name, parameter in parameters.items()
             }
-            output = torch.func.vmap(one, randomness="different")(copies, rows)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "There is a performance drop")
+                output = torch.func.vmap(one, randomness="different")(copies, rows)
             yield from _pulled(
                 output, copies, [seed[begin : begin + step] for seed in seeds], lambda grad: grad
             )
