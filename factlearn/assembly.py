@@ -12,6 +12,7 @@ from factlearn.datasets.base import FactDataset
 from factlearn.errors import ConfigError, DatasetError
 from factlearn.facts import Fact, FactQuery, Relevance
 from factlearn.language import LanguageSpace
+from factlearn.progress import say
 from factlearn.tasks import TaskSplit, agglomerative, random_balanced
 
 if TYPE_CHECKING:
@@ -27,10 +28,13 @@ def open_dataset(config: DataConfig) -> FactDataset:
 
         dataset = emoji_dataset(vendors=config.vendors)
     else:
+        from factlearn.datasets.checking import readable
         from factlearn.datasets.manifest import read_manifest
 
         assert config.manifest is not None
-        dataset = read_manifest(config.manifest, root=config.root, on_error=config.on_error)
+        dataset = read_manifest(config.manifest, root=config.root, on_error=config.on_error, report=say)
+        if config.on_error == "skip":
+            dataset = readable(dataset, on_error="skip", report=say)
     for split in ("train", "test"):
         if not len(dataset.of_split(split)):
             raise DatasetError(f"The dataset {dataset.name} has no {split} images; mark some rows with split {split}.")

@@ -24,6 +24,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for other p
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/demo/mas.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config, such as training.epochs=3.")]
 
+_INTERRUPTED = 130
+
 
 def _version(asked: bool) -> None:
     if asked:
@@ -65,11 +67,13 @@ def evaluate(
     fresh: Annotated[bool, typer.Option("--fresh", help="Embed the test images again instead of using the kept vectors.")] = False,
 ) -> None:
     """MAP after each task, forgetting, and image to fact accuracy of a run."""
-    from factlearn.results import load_result
     from factlearn.runs import Run
+
+    opened = Run.open(run)
+    from factlearn.results import load_result
     from factlearn.tables import matrix_table, metrics_table
 
-    result = load_result(Run.open(run), fresh=fresh)
+    result = load_result(opened, fresh=fresh)
     if json:
         _print_json(result.to_json())
     else:
@@ -140,12 +144,12 @@ def index_build(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index already there.")] = False,
 ) -> None:
     """Embed images with a run's model and index them."""
-    from factlearn.indexing import build_index
     from factlearn.runs import Run
 
-    index = build_index(
-        Run.open(run), images, out, stage=stage, skip_unreadable=skip_unreadable, overwrite=overwrite
-    )
+    opened = Run.open(run)
+    from factlearn.indexing import build_index
+
+    index = build_index(opened, images, out, stage=stage, skip_unreadable=skip_unreadable, overwrite=overwrite)
     print(f"{out}: {len(index)} images; try: factlearn query {out} \"<person, riding, *>\"")
 
 
@@ -215,8 +219,10 @@ def main() -> None:
         app()
     except FactlearnError as error:
         _stop(str(error), 2)
-    except KeyboardInterrupt:
-        _stop("Interrupted. A training run goes on from its last checkpoint with --resume.", 130)
+    except SystemExit as stop:
+        if stop.code == _INTERRUPTED:  # how Typer ends a command at Ctrl-C
+            _stop("Interrupted. A training run goes on from its last checkpoint with --resume.", _INTERRUPTED)
+        raise
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)

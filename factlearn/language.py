@@ -46,9 +46,9 @@ class WordVectorSource:
     @cached_property
     def _measured(self) -> str:
         if not self.is_file:
-            from factlearn.assets import find_asset
+            from factlearn.assets import content_checksum
 
-            return fingerprint(self.name, find_asset(self.name).sha256)
+            return fingerprint(self.name, content_checksum(self.name))
         path = self._file()
         size = path.stat().st_size
         with open(path, "rb") as stream:
@@ -101,7 +101,7 @@ def _open_asset(name: str) -> "KeyedVectors":
         raise LanguageError(f"The asset {name} holds no word vectors; choose one that `factlearn assets list` shows.")
     matrix = np.load(folder / "vectors.npy")
     vectors = KeyedVectors(matrix.shape[1])
-    vectors.index_to_key = (folder / "words.txt").read_text(encoding="utf-8").splitlines()
+    vectors.index_to_key = (folder / "words.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
     vectors.key_to_index = {word: row for row, word in enumerate(vectors.index_to_key)}
     vectors.vectors = matrix
     return vectors

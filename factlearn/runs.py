@@ -21,10 +21,9 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from torch import Tensor
 
 from factlearn.config import RunConfig, parse_config
 from factlearn.errors import RunError
@@ -32,11 +31,14 @@ from factlearn.files import atomic_directory, atomic_write, write_json
 from factlearn.language import LanguageSpace
 from factlearn.tasks import TaskSplit
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 FORMAT = 1
 _PACKAGES = ("torch", "torchvision", "numpy", "gensim", "faiss-cpu", "scikit-learn", "lightning-fabric")
 
 
-def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+def save_tensors(tensors: dict[str, "Tensor"], path: Path) -> None:
     """Write tensors as safetensors, atomically."""
     from safetensors.torch import save
 
@@ -44,7 +46,7 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
         stream.write(save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
 
 
-def load_tensors(path: Path) -> dict[str, Tensor]:
+def load_tensors(path: Path) -> dict[str, "Tensor"]:
     """Read tensors that `save_tensors` wrote."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -71,9 +73,9 @@ class Checkpoint:
     stage: int
     epoch: int
     metric_lines: int
-    module: dict[str, Tensor]
-    optimizer: dict[str, Tensor]
-    strategy: dict[str, Tensor]
+    module: dict[str, "Tensor"]
+    optimizer: dict[str, "Tensor"]
+    strategy: dict[str, "Tensor"]
 
 
 class Run:
@@ -150,9 +152,9 @@ class Run:
         self,
         stage: int,
         *,
-        module: dict[str, Tensor],
-        strategy: dict[str, Tensor],
-        vectors: dict[str, Tensor],
+        module: dict[str, "Tensor"],
+        strategy: dict[str, "Tensor"],
+        vectors: dict[str, "Tensor"],
         record: dict[str, Any],
     ) -> None:
         """Keep what a stage left; the folder appears whole."""

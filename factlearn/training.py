@@ -4,6 +4,7 @@ Every random choice follows from the config's seed and the place in the run (sta
 from a checkpoint draws the same numbers as one that was never interrupted.
 """
 
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from factlearn.assembly import (
 )
 from factlearn.config import RunConfig, TrainingConfig
 from factlearn.datasets.base import FactDataset, Sample
-from factlearn.errors import RunError
+from factlearn.errors import ImageError, RunError
 from factlearn.evaluation import Evaluation, evaluate_vectors
 from factlearn.facts import Fact
 from factlearn.files import fingerprint
@@ -69,7 +70,12 @@ def train(config: RunConfig, out: Path, *, resume: bool = False) -> Run:
             language_fingerprint=language.fingerprint,
             threads=torch.get_num_threads(),
         )
-    learn_tasks(run, model, dataset, language, tasks)
+    try:
+        learn_tasks(run, model, dataset, language, tasks)
+    except ImageError:
+        if not resume and not run.metrics():
+            shutil.rmtree(run.folder)  # nothing was learned; the next try may use the same place
+        raise
     return run
 
 

@@ -9,7 +9,7 @@ Example:
 """
 
 from factlearn.assets.cache import cache_dir
-from factlearn.assets.fetching import cached_path, fetch
+from factlearn.assets.fetching import cached_path, content_checksum, fetch
 from factlearn.assets.registry import ASSETS, Asset, LibraryDownload, PipPackage, find_asset
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "PipPackage",
     "cache_dir",
     "cached_path",
+    "content_checksum",
     "fetch",
     "find_asset",
 ]

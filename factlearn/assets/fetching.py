@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from factlearn.assets import pip
-from factlearn.assets.cache import FORMAT, RECORD, asset_folder, exclusive
+from factlearn.assets.cache import FORMAT, RECORD, asset_folder, exclusive, read_record
 from factlearn.assets.checksum import WrongChecksumError, verify
 from factlearn.assets.registry import Asset, Convert, PipPackage, Source, find_asset
 from factlearn.errors import AssetError
@@ -25,6 +25,12 @@ def cached_path(name: str) -> Path | None:
     """Where the asset is in the cache; None when it has not been fetched."""
     asset = find_asset(name)
     return asset.path if asset.cached else None
+
+
+def content_checksum(name: str) -> str:
+    """The SHA-256 of what the cached asset was made from; the pinned one where it has not been fetched."""
+    asset = find_asset(name)
+    return str(read_record(asset_folder(name)).get("sha256") or asset.sha256)
 
 
 def fetch(
