@@ -1,10 +1,10 @@
-"""The quadratic penalty lambda * sum omega * (theta - theta_star)^2 (eq. 3), applied in place, never through autograd."""
+"""The quadratic penalty lambda * sum omega * (theta - theta_star)^2 (eq. 3), in place, without autograd."""
 
 from collections.abc import Mapping
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from factlearn.lifelong.strategy import Learner
 
@@ -14,10 +14,14 @@ PenaltyForm = Literal["proximal", "gradient"]
 class QuadraticPenalty:
     """Holds each parameter to its old value as firmly as it is important.
 
-    Two forms of the same penalty. `gradient` adds 2 * lambda * omega * (theta - theta_star) to the gradients; the
-    explicit step diverges where 2 * rate * lambda * omega is large. `proximal` moves the parameters after the
-    optimizer's step, theta <- (theta + c * theta_star) / (1 + c) with c = 2 * rate * lambda * omega, and never does. The
-    rate is lr / (1 - momentum), so that both forms rest at the same point.
+    Two forms of the same penalty. `gradient` adds 2 * lambda * omega * (theta - theta_star) to the
+    gradients; the explicit step diverges where 2 * rate * lambda * omega is large. `proximal` moves the
+    parameters after the optimizer's step, theta <- (theta + c * theta_star) / (1 + c) with c = 2 * rate *
+    lambda * omega, and never does. The rate is lr / (1 - momentum), so that both forms rest at the same
+    point.
+
+    A parameter without an omega, such as a new head's, is free. An omega may be one number for a whole
+    parameter.
     """
 
     def __init__(
@@ -38,24 +42,31 @@ class QuadraticPenalty:
         """Add the penalty's gradient (form `gradient`)."""
         if self.form != "gradient" or not self.strength:
             return
+        held = {name: p for name, p in self._held(learner).items() if p.grad is not None}
+        if not held:
+            return
         with torch.no_grad():
-            for name, parameter in learner.parameters().items():
-                if parameter.grad is not None:
-                    change = parameter - self.theta_star[name]
-                    parameter.grad.addcmul_(change, self.omega[name], value=2 * self.strength)
+            change = torch._foreach_sub(list(held.values()), [self.theta_star[name] for name in held])
+            torch._foreach_mul_(change, [self.omega[name] for name in held])
+            gradients = [p.grad for p in held.values() if p.grad is not None]
+            torch._foreach_add_(gradients, change, alpha=2 * self.strength)
 
     def after_step(self, learner: Learner) -> None:
         """Pull the parameters back (form `proximal`)."""
         if self.form != "proximal" or not self.strength:
             return
-        parameters = learner.parameters()
+        held = self._held(learner)
+        if not held:
+            return
         rates = learner.effective_rates()
         with torch.no_grad():
             if rates != self._pull_rates:
                 self._pull_rates = rates
-                self._pull = [self._share(self.omega[name], rates[name]) for name in parameters]
-            old = [self.theta_star[name] for name in parameters]
-            torch._foreach_lerp_(list(parameters.values()), old, self._pull)
+                self._pull = [self._share(self.omega[name], rates[name]) for name in held]
+            torch._foreach_lerp_(list(held.values()), [self.theta_star[name] for name in held], self._pull)
+
+    def _held(self, learner: Learner) -> dict[str, nn.Parameter]:
+        return {name: p for name, p in learner.parameters().items() if name in self.omega}
 
     def _share(self, omega: Tensor, rate: float) -> Tensor:
         """The share c / (1 + c) of the way back to theta_star that one step takes."""
@@ -66,6 +77,6 @@ class QuadraticPenalty:
         """The penalty itself, for the record."""
         total = 0.0
         with torch.no_grad():
-            for name, parameter in learner.parameters().items():
+            for name, parameter in self._held(learner).items():
                 total += float((self.omega[name] * (parameter - self.theta_star[name]) ** 2).sum())
         return self.strength * total

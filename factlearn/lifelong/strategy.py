@@ -1,21 +1,28 @@
 """The moments at which a lifelong method acts.
 
-A strategy is told of named moments of learning and keeps whatever state it needs between them. The training loop knows
-no method by name.
+A strategy is told of named moments of learning and keeps whatever state it needs between them. The training
+loop knows no method by name.
 
-    stages        which tasks are learned together, in which order
-    before_task   theta is what the last task left; nothing of the new task was learned yet
-    after_backward  the gradients of the task's loss are there, the optimizer has not stepped
-    after_step    the optimizer has stepped
-    after_task    the task is learned; its images can still be looked at
+    stages          which tasks are learned together, in which order
+    before_task     theta is what the last task left; nothing of the new task was learned yet
+    extra_loss      the module has seen a batch; what is returned is added to the task's loss
+    after_backward  the gradients are there, the optimizer has not stepped
+    after_step      the optimizer has stepped
+    after_task      the task is learned; its images can still be looked at
+    after_sequence  the last task is learned; the module can be given its final weights
+
+After a task was interrupted, `load_state` comes first and `before_task` is told once more: whatever a
+strategy fixed at the task's beginning must then come from its state, since theta has moved on.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
+
+from factlearn.lifelong.memory import Memory, bytes_of, tensors_in
 
 T = TypeVar("T")
 
@@ -25,16 +32,24 @@ class Learner:
     """What a strategy sees of the training.
 
     Attributes:
-        module: the part of the network that learns.
+        module: the part of the network that learns. It gives one tensor, or, where each task has a head of
+            its own, a list with one tensor a task.
         optimizer: its groups carry the current learning rates.
         task: number of the task being learned, from 0.
-        inputs: batches of the current task's training images, without labels, as `module` takes them.
+        inputs: batches to look at after the task, as `module` takes them, by default the task's training
+            images; a batch may be a pair with the targets, which only the empirical Fisher needs.
+        output: what the outputs mean, unnormalised class scores or a point in an embedding space.
+        epoch: number of the task's epoch being learned, from 0; the loop keeps it current.
+        head: names of the parameters that belong to this task alone; empty where tasks share all.
     """
 
     module: nn.Module
     optimizer: Optimizer
     task: int = 0
-    inputs: Iterable[Tensor] = field(default_factory=list)
+    inputs: Iterable[Any] = field(default_factory=list)
+    output: Literal["embedding", "scores"] = "embedding"
+    epoch: int = 0
+    head: Collection[str] = ()
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that learn, by name."""
@@ -57,10 +72,14 @@ class Strategy:
         return [[task] for task in tasks]
 
     def before_task(self, learner: Learner) -> None:
-        """A new task begins."""
+        """A new task begins, or goes on after an interruption."""
+
+    def extra_loss(self, learner: Learner, inputs: Tensor, outputs: Any) -> Tensor | None:
+        """What to add to the loss of a batch that the module turned into `outputs`."""
+        return None
 
     def after_backward(self, learner: Learner) -> None:
-        """The gradients of the task's loss are ready."""
+        """The gradients of the loss are ready."""
 
     def after_step(self, learner: Learner) -> None:
         """The optimizer has stepped."""
@@ -68,9 +87,27 @@ class Strategy:
     def after_task(self, learner: Learner) -> None:
         """The task is learned."""
 
+    def after_sequence(self, learner: Learner) -> None:
+        """All tasks are learned."""
+
     def state(self) -> dict[str, Tensor]:
-        """Everything the strategy must remember until the next task."""
+        """Everything the strategy must remember, in the middle of a task as well as between tasks."""
         return {}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Take back what `state` gave."""
+
+    def memory(self) -> Memory:
+        """The bytes held at this moment and those a checkpoint would keep, counted tensor by tensor."""
+        return Memory(training_bytes=bytes_of(tensors_in(self)), stored_bytes=bytes_of(self.state().values()))
+
+
+def labelled(**groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Groups of tensors as one flat dict: `labelled(omega={"w": t})` is `{"omega.w": t}`."""
+    return {f"{kind}.{name}": tensor for kind, group in groups.items() for name, tensor in group.items()}
+
+
+def group_of(state: Mapping[str, Tensor], kind: str) -> dict[str, Tensor]:
+    """One group back out of what `labelled` made."""
+    start = f"{kind}."
+    return {name.removeprefix(start): tensor for name, tensor in state.items() if name.startswith(start)}

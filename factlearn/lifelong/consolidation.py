@@ -1,0 +1,77 @@
+"""What MAS, EWC, SI and IMM share: a quadratic penalty around the last solution, weighed by importance."""
+
+from torch import Tensor
+
+from factlearn.errors import ModelError
+from factlearn.lifelong.penalty import PenaltyForm, QuadraticPenalty
+from factlearn.lifelong.strategy import Learner, Strategy, group_of, labelled
+
+
+class Consolidation(Strategy):
+    """Important parameters become expensive to change.
+
+    A method of this family says how it measures importance (`measure`). Importances of successive tasks add
+    up; theta_star is the last task's solution. Memory does not grow with the number of tasks.
+
+    Attributes:
+        strength: lambda of eq. 3.
+        form: how the penalty is applied, see `QuadraticPenalty`.
+        omega: the importance of all tasks so far.
+        theta_star: the parameters that the last task left.
+    """
+
+    def __init__(self, strength: float, form: PenaltyForm = "proximal") -> None:
+        self.strength = strength
+        self.form = form
+        self.omega: dict[str, Tensor] = {}
+        self.theta_star: dict[str, Tensor] = {}
+        self._penalty: QuadraticPenalty | None = None
+
+    def measure(self, learner: Learner) -> dict[str, Tensor]:
+        """How important each parameter is to the task just learned."""
+        raise NotImplementedError
+
+    def before_task(self, learner: Learner) -> None:
+        """From the second task on, old parameters are held in place."""
+        for name, parameter in learner.parameters().items():
+            if name in self.omega and self.theta_star[name].shape != parameter.shape:
+                raise ModelError(
+                    f"The importance of {name!r} was measured for another shape; start a new run."
+                )
+            for held in (self.omega, self.theta_star):
+                if name in held:
+                    held[name] = held[name].to(parameter.device)
+        self._penalty = QuadraticPenalty(self.omega, self.theta_star, self.strength, self.form)
+
+    def after_backward(self, learner: Learner) -> None:
+        """Penalise change through the gradients."""
+        if self._penalty:
+            self._penalty.after_backward(learner)
+
+    def after_step(self, learner: Learner) -> None:
+        """Penalise change by the proximal step."""
+        if self._penalty:
+            self._penalty.after_step(learner)
+
+    def after_task(self, learner: Learner) -> None:
+        """Measure what this task made important and remember the solution."""
+        self._penalty = None
+        measured = self.measure(learner)
+        for name, parameter in learner.parameters().items():
+            self.accumulate(name, measured[name], parameter.detach())
+
+    def accumulate(self, name: str, measured: Tensor, solution: Tensor) -> None:
+        """Add a task's importance of one parameter; the penalty's centre is the last solution."""
+        old = self.omega.get(name)
+        self.omega[name] = measured if old is None else old + measured
+        self.theta_star[name] = solution.clone()
+
+    def state(self) -> dict[str, Tensor]:
+        """Importance and the last solution."""
+        return labelled(omega=self.omega, theta_star=self.theta_star)
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Take back importance and the last solution."""
+        self.omega = group_of(state, "omega")
+        self.theta_star = group_of(state, "theta_star")
+        self._penalty = None

@@ -1,0 +1,110 @@
+"""Encoder Based Lifelong Learning (Rannen, Aljundi, Blaschko, Tuytelaars, ICCV 2017), on top of LwF.
+
+    L = L_n + lambda L_old + alpha sum_t ||code_t(f(x)) - code_t(f_old(x))||^2      (their eq. 6, no 1/2)
+
+f are the features, what the output layers see; code_t is the encoder of a shallow autoencoder learned on
+task t's features. Features may change freely in directions that no code looks at.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from factlearn.lifelong.autoencoder import Encoder, fit_encoder
+from factlearn.lifelong.features import FeatureTap, output_layers, tapped
+from factlearn.lifelong.gradients.forward import ready, split, untouched
+from factlearn.lifelong.lwf import LwF
+from factlearn.lifelong.strategy import Learner, group_of, labelled
+
+
+class EBLL(LwF):
+    """Distils outputs as LwF does, and keeps the codes of the features.
+
+    Attributes:
+        code_strength: alpha, the weight of the codes.
+        code_size: length of a code.
+        autoencoder_epochs: passes over a task's features to learn its code.
+        encoders: one a task learned; memory grows with them.
+    """
+
+    def __init__(
+        self,
+        strength: float,
+        temperature: float = 2.0,
+        warmup_epochs: int = 5,
+        *,
+        code_strength: float = 0.1,
+        code_size: int = 100,
+        autoencoder_epochs: int = 30,
+    ) -> None:
+        super().__init__(strength, temperature, warmup_epochs)
+        self.code_strength = code_strength
+        self.code_size = code_size
+        self.autoencoder_epochs = autoencoder_epochs
+        self.encoders: list[Encoder] = []
+        self._taps: list[FeatureTap] = []
+
+    def before_task(self, learner: Learner) -> None:
+        """Keep the old network, and watch the features of both."""
+        super().before_task(learner)
+        if self.teacher is not None:
+            device = next(self.teacher.parameters()).device
+            self.encoders = [encoder.to(device) for encoder in self.encoders]
+            name = output_layers(self.teacher, next(iter(learner.inputs)))[0]
+            self._taps = [FeatureTap(module.get_submodule(name)) for module in (learner.module, self.teacher)]
+
+    def extra_loss(self, learner: Learner, inputs: Tensor, outputs: Any) -> Tensor | None:
+        """Distillation, and how far the codes have moved."""
+        distilled = super().extra_loss(learner, inputs, outputs)
+        if distilled is None:
+            return None
+        new, old = (tap.take() for tap in self._taps)
+        moved = [(encoder(new) - encoder(old)).square().sum(1).mean() for encoder in self.encoders]
+        return distilled + self.code_strength * torch.stack(moved).sum()
+
+    def after_task(self, learner: Learner) -> None:
+        """Learn this task's code."""
+        super().after_task(learner)
+        for tap in self._taps:
+            tap.remove()
+        self._taps = []
+        module = learner.module
+        layers = [module.get_submodule(n) for n in output_layers(module, next(iter(learner.inputs)))]
+        if learner.head:
+            layers = [layers[learner.task]]
+        features = _features(learner, layers[0])
+        with untouched(module):
+            encoder = fit_encoder(
+                features,
+                lambda rows: torch.cat([layer(rows) for layer in layers], dim=1),
+                self.code_size,
+                epochs=self.autoencoder_epochs,
+                seed=learner.task,
+            )
+        self.encoders.append(encoder)
+
+    def state(self) -> dict[str, Tensor]:
+        """An encoder a task, beside what LwF keeps."""
+        encoders = {f"encoder{number}": each.state_dict() for number, each in enumerate(self.encoders)}
+        return super().state() | labelled(**encoders)
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Take back the encoders."""
+        super().load_state(state)
+        self.encoders = []
+        while tensors := group_of(state, f"encoder{len(self.encoders)}"):
+            code, features = tensors["linear.weight"].shape
+            encoder = Encoder(features, code)
+            encoder.load_state_dict(tensors)
+            self.encoders.append(encoder.requires_grad_(False))
+
+
+def _features(learner: Learner, layer: nn.Module) -> Tensor:
+    """The features of all the task's images."""
+    rows = []
+    with tapped(layer) as tap, untouched(learner.module), torch.no_grad():
+        for batch in learner.inputs:
+            learner.module(ready(split(batch)[0], learner.module))
+            rows.append(tap.take())
+    return torch.cat(rows)

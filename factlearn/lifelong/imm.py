@@ -1,0 +1,106 @@
+"""Incremental Moment Matching (Lee et al., NeurIPS 2017), mean and mode.
+
+    L     = L_n + lambda sum_i (theta_i - theta_star_i)^2     L2-transfer from the last task's solution
+    theta = 1/K sum_k theta_k                                 mean-IMM, at the end of the sequence
+    theta = (sum_k F_k)^-1 sum_k F_k theta_k                  mode-IMM, F_k the diagonal Fisher after task k
+
+The tasks weigh the same, so both merges need only running sums, not every task's model.
+"""
+
+import torch
+from torch import Tensor
+
+from factlearn.lifelong.consolidation import Consolidation
+from factlearn.lifelong.fisher import Labels, fisher
+from factlearn.lifelong.penalty import PenaltyForm
+from factlearn.lifelong.strategy import Learner, group_of, labelled
+
+# A parameter that no task's likelihood depends on has no mode; it gets the mean.
+_FLOOR = 1e-8
+
+
+class MeanIMM(Consolidation):
+    """Learns with every parameter held alike, and at the end puts the mean of all solutions into the network.
+
+    Between tasks, and while the sequence goes on, the network is the last task's. A task learned after the
+    merge starts from the last solution again.
+
+    Attributes:
+        precision: the running sum of each solution's weights.
+        weighted: the running sum of the weighted solutions.
+        merged: whether the network holds the merged weights.
+    """
+
+    def __init__(self, strength: float, form: PenaltyForm = "proximal") -> None:
+        super().__init__(strength, form)
+        self.precision: dict[str, Tensor] = {}
+        self.weighted: dict[str, Tensor] = {}
+        self.merged = False
+
+    def weigh(self, learner: Learner) -> dict[str, Tensor]:
+        """How much each parameter of this solution counts in the merge: all the same."""
+        return {name: torch.ones((), device=p.device) for name, p in learner.parameters().items()}
+
+    def measure(self, learner: Learner) -> dict[str, Tensor]:
+        """L2-transfer holds all parameters alike."""
+        return {name: torch.ones((), device=p.device) for name, p in learner.parameters().items()}
+
+    def accumulate(self, name: str, measured: Tensor, solution: Tensor) -> None:
+        """L2-transfer does not become firmer from task to task."""
+        self.omega[name] = measured
+        self.theta_star[name] = solution.clone()
+
+    def before_task(self, learner: Learner) -> None:
+        """Leave the merged weights, if a sequence that was finished goes on."""
+        super().before_task(learner)
+        if self.merged:
+            self._write(learner, self.theta_star)
+            self.merged = False
+
+    def after_task(self, learner: Learner) -> None:
+        """Add this solution to the running sums."""
+        super().after_task(learner)
+        for name, weight in self.weigh(learner).items():
+            old = self.precision.get(name)
+            term = weight * self.theta_star[name]
+            self.precision[name] = weight if old is None else old.to(weight.device) + weight
+            self.weighted[name] = term if old is None else self.weighted[name].to(weight.device) + term
+
+    def after_sequence(self, learner: Learner) -> None:
+        """Write the merged weights into the network."""
+        self._write(learner, {name: self.weighted[name] / self.precision[name] for name in self.weighted})
+        self.merged = True
+
+    def _write(self, learner: Learner, weights: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, parameter in learner.parameters().items():
+                if name in weights:
+                    parameter.copy_(weights[name])
+
+    def state(self) -> dict[str, Tensor]:
+        """The last solution, the running sums, and whether they are merged."""
+        merged = {"merged": torch.ones(())} if self.merged else {}
+        return super().state() | labelled(precision=self.precision, weighted=self.weighted) | merged
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Take back what `state` gave."""
+        super().load_state(state)
+        self.precision = group_of(state, "precision")
+        self.weighted = group_of(state, "weighted")
+        self.merged = "merged" in state
+
+
+class ModeIMM(MeanIMM):
+    """As mean-IMM, but each solution counts where its own task's likelihood depends on it.
+
+    Attributes:
+        labels: of the Fisher, see `EWC`.
+    """
+
+    def __init__(self, strength: float, form: PenaltyForm = "proximal", labels: Labels = "sampled") -> None:
+        super().__init__(strength, form)
+        self.labels = labels
+
+    def weigh(self, learner: Learner) -> dict[str, Tensor]:
+        """By the diagonal of the Fisher information."""
+        return {name: diagonal + _FLOOR for name, diagonal in fisher(learner, self.labels).items()}
