@@ -69,9 +69,7 @@ def best_time(evaluate: Evaluate, repeat: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--relevant", type=float, default=0.01, help="share of relevant images")

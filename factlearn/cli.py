@@ -15,14 +15,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-assets_app = typer.Typer(help="Named weights, word vectors and pictures: what there is, fetch it, find it.", no_args_is_help=True)
+assets_app = typer.Typer(
+    help="Named weights, word vectors and pictures: what there is, fetch it, find it.", no_args_is_help=True
+)
 index_app = typer.Typer(help="Build an index of images that `factlearn query` searches.", no_args_is_help=True)
 app.add_typer(assets_app, name="assets")
 app.add_typer(index_app, name="index")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/demo/mas.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config, such as training.epochs=3.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config, such as training.epochs=3."),
+]
 
 _INTERRUPTED = 130
 
@@ -35,7 +40,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     pass
 
@@ -43,7 +50,9 @@ def _root(
 @app.command()
 def train(
     config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/emoji.yaml.")],
-    out: Annotated[Path | None, typer.Option(help="Run directory to make; runs/NAME of the config if not given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory to make; runs/NAME of the config if not given.")
+    ] = None,
     set_: SetOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
 ) -> None:
@@ -64,7 +73,9 @@ def train(
 def evaluate(
     run: RunArgument,
     json: JsonOption = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Embed the test images again instead of using the kept vectors.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Embed the test images again instead of using the kept vectors.")
+    ] = False,
 ) -> None:
     """MAP after each task, forgetting, and image to fact accuracy of a run."""
     from factlearn.runs import Run
@@ -138,9 +149,15 @@ def query(
 def index_build(
     run: RunArgument,
     out: Annotated[Path, typer.Option(help="The index to make, such as indexes/photos.")],
-    images: Annotated[str, typer.Option(help="A folder, a manifest, or the run's own images: test, train or all.")] = "test",
-    stage: Annotated[int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")] = None,
-    skip_unreadable: Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be decoded.")] = False,
+    images: Annotated[
+        str, typer.Option(help="A folder, a manifest, or the run's own images: test, train or all.")
+    ] = "test",
+    stage: Annotated[
+        int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")
+    ] = None,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be decoded.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index already there.")] = False,
 ) -> None:
     """Embed images with a run's model and index them."""
@@ -150,7 +167,7 @@ def index_build(
     from factlearn.indexing import build_index
 
     index = build_index(opened, images, out, stage=stage, skip_unreadable=skip_unreadable, overwrite=overwrite)
-    print(f"{out}: {len(index)} images; try: factlearn query {out} \"<person, riding, *>\"")
+    print(f'{out}: {len(index)} images; try: factlearn query {out} "<person, riding, *>"')
 
 
 @assets_app.command("list")
@@ -168,7 +185,9 @@ def assets_list(json: JsonOption = False) -> None:
 @assets_app.command("fetch")
 def assets_fetch(
     names: Annotated[list[str], typer.Argument(help="Assets by name; `factlearn assets list` shows them.")],
-    path: Annotated[Path | None, typer.Option(help="Make the asset from a file of yours instead of downloading.")] = None,
+    path: Annotated[
+        Path | None, typer.Option(help="Make the asset from a file of yours instead of downloading.")
+    ] = None,
 ) -> None:
     """Download assets into the cache, check and convert them."""
     from factlearn.assets import fetch

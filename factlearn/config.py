@@ -243,16 +243,16 @@ def _problems(error: ValidationError) -> str:
 
 
 def _keys(place: list[str]) -> list[str]:
-    """The keys a section of the config may have."""
+    """The keys a section of the config may have; a method's section is found by its name."""
+    sections: dict[str, Any] = {cls.__name__: cls for cls in Section.__subclasses__()}
     model: Any = RunConfig
     for part in place:
-        field = model.model_fields.get(part) if isinstance(model, type) else None
-        if part in ("mas", "joint", "finetune"):
-            model = {"mas": MASConfig, "joint": JointConfig, "finetune": FineTuneConfig}[part]
-        elif field is not None:
-            model = field.annotation
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        return []
+        methods = [cls for cls in sections.values() if getattr(cls.model_fields.get("name"), "default", None) == part]
+        field = model.model_fields.get(part)
+        annotation = field.annotation if field else None
+        model = methods[0] if methods else annotation
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            model = RunConfig if part == "strategy" else Section
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

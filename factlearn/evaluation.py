@@ -128,9 +128,7 @@ def evaluate_vectors(
             f"targets for {len(facts)} facts; each vector needs its fact."
         )
     if ids is not None and len(ids) != len(vectors):
-        raise FactlearnError(
-            f"There are {len(ids)} ids for {len(vectors)} image vectors; give one id an image."
-        )
+        raise FactlearnError(f"There are {len(ids)} ids for {len(vectors)} image vectors; give one id an image.")
     if len(set(facts)) != len(facts):
         raise FactlearnError("The known facts hold one fact twice; list each once.")
     scores = masked_scores(vectors, *targets)
@@ -205,9 +203,7 @@ class _Board:
     def _rows(self, name: str, members: Collection[Fact]) -> NDArray[np.intp]:
         unknown = sorted(set(members).difference(self.facts))
         if unknown:
-            raise FactlearnError(
-                f"{name!r} names {unknown[0]}, which is not among the {len(self.facts)} known facts."
-            )
+            raise FactlearnError(f"{name!r} names {unknown[0]}, which is not among the {len(self.facts)} known facts.")
         chosen = set(members)
         return np.array([row for row, fact in enumerate(self.facts) if fact in chosen], dtype=np.intp)
 
@@ -216,9 +212,7 @@ class _Board:
         inside = np.array([fact in chosen for fact in self.shown], dtype=bool)
         return np.flatnonzero(inside[self.image_fact])
 
-    def _retrieval(
-        self, relevant: NDArray[np.bool_], rows: NDArray[np.intp], images: NDArray[np.intp]
-    ) -> Retrieval:
+    def _retrieval(self, relevant: NDArray[np.bool_], rows: NDArray[np.intp], images: NDArray[np.intp]) -> Retrieval:
         part = np.ix_(rows, images)
         ids = None if self.ids is None else self.ids[images]
         result = mean_average_precision(self.scores[part], relevant[part], ids)

@@ -33,15 +33,11 @@ def normalise_unit(text: str | None) -> str | None:
 
 def _checked_units(units: Sequence[str | None], whole: str) -> tuple[str | None, ...]:
     if len(units) > len(UNIT_NAMES):
-        raise FactError(
-            f"{whole!r} has {len(units)} units; a fact has at most subject, predicate and object."
-        )
+        raise FactError(f"{whole!r} has {len(units)} units; a fact has at most subject, predicate and object.")
     normal = tuple(normalise_unit(unit) for unit in units)
     for unit in normal:
         if unit and _RESERVED.intersection(unit):
-            raise FactError(
-                f"{whole!r}: the unit {unit!r} contains one of the reserved characters < > , | *."
-            )
+            raise FactError(f"{whole!r}: the unit {unit!r} contains one of the reserved characters < > , | *.")
         if unit and _SURROGATES.search(unit):
             raise FactError(f"{whole!r}: the unit {unit!r} is not Unicode text; correct its encoding.")
     return normal
@@ -158,9 +154,7 @@ class FactQuery:
     def __post_init__(self) -> None:
         units = _checked_units(self.units, str(self))
         if not any(units):
-            raise FactError(
-                f"{self} leaves every unit open; name at least one of subject, predicate, object."
-            )
+            raise FactError(f"{self} leaves every unit open; name at least one of subject, predicate, object.")
         object.__setattr__(self, "units", units)
 
     @classmethod
@@ -191,12 +185,8 @@ class FactQuery:
         if not readings:
             known = vocabulary.subjects | vocabulary.predicates | vocabulary.objects
             strange = [word for word in words if not any(word in unit.split() for unit in known)]
-            what = (
-                f"no known unit contains {', '.join(map(repr, strange))}" if strange else "no known units fit"
-            )
-            raise FactError(
-                f"Cannot read {text!r} as a fact: {what}; write <subject, predicate, object> instead."
-            )
+            what = f"no known unit contains {', '.join(map(repr, strange))}" if strange else "no known units fit"
+            raise FactError(f"Cannot read {text!r} as a fact: {what}; write <subject, predicate, object> instead.")
         complete = [reading for reading in readings if None not in reading]
         if complete:
             return cls(complete[0])

@@ -63,7 +63,5 @@ def forgetting(matrix: Sequence[Sequence[float | None]]) -> Forgetting:
 def _score(matrix: Sequence[Sequence[float | None]], after: int, task: int) -> float:
     value = matrix[after][task] if task < len(matrix[after]) else None
     if value is None or math.isnan(value):
-        raise FactlearnError(
-            f"Task {task} has no score after task {after}; evaluate every task learned so far."
-        )
+        raise FactlearnError(f"Task {task} has no score after task {after}; evaluate every task learned so far.")
     return float(value)

@@ -2,14 +2,20 @@
 
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from factlearn.assembly import make_preprocess, open_dataset
 from factlearn.datasets.base import FactDataset
 from factlearn.errors import DatasetError, ImageError
+from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inference import embed_images
+from factlearn.models.preprocess import PLAIN
 from factlearn.progress import progress, say
 from factlearn.results import load_model
 from factlearn.retrieval.index import FactIndex
 from factlearn.runs import Run
+from factlearn.training import embed_inputs, run_inputs
 
 OWN_IMAGES = ("test", "train", "all")
 _MANIFESTS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -49,19 +55,11 @@ def build_index(
     """
     dataset = open_images(run, images)
     model = load_model(run, stage)
-    skipped: list[ImageError] = []
-    paths = [sample.path for sample in dataset.samples]
-    with progress("embedding images", len(paths)) as advance:
-        vectors, kept = embed_images(
-            model,
-            paths,
-            make_preprocess(run.config.model),
-            batch_size=batch_size,
-            on_error=skipped.append if skip_unreadable else None,
-            progress=advance,
-        )
-    for error in skipped:
-        say(f"Skipped: {error}")
+    if images in OWN_IMAGES and run.config.model.keep_activations:
+        inputs = run_inputs(run.config, model, dataset.samples, (PLAIN,))
+        vectors, kept = embed_inputs(model.suffix, inputs, batch_size), list(range(len(dataset)))
+    else:
+        vectors, kept = _embed(run, model, dataset, skip_unreadable, batch_size)
     samples = [dataset.samples[position] for position in kept]
     return FactIndex.create(
         out,
@@ -75,3 +73,21 @@ def build_index(
         metadata=[dict(sample.metadata) for sample in samples],
         overwrite=overwrite,
     )
+
+
+def _embed(
+    run: Run, model: FactEmbedder, dataset: FactDataset, skip_unreadable: bool, batch_size: int
+) -> tuple[NDArray[np.float32], list[int]]:
+    skipped: list[ImageError] = []
+    with progress("embedding images", len(dataset)) as advance:
+        embedded = embed_images(
+            model,
+            [sample.path for sample in dataset.samples],
+            make_preprocess(run.config.model),
+            batch_size=batch_size,
+            on_error=skipped.append if skip_unreadable else None,
+            progress=advance,
+        )
+    for error in skipped:
+        say(f"Skipped: {error}")
+    return embedded

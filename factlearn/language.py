@@ -65,7 +65,9 @@ class WordVectorSource:
     def open(self) -> "KeyedVectors":
         """Load the vectors, fetching the asset if it is not in the cache yet."""
         if self.content not in (None, self._measured):
-            raise LanguageError(f"The word vectors {self.name} are not those that were used before; restore the old file.")
+            raise LanguageError(
+                f"The word vectors {self.name} are not those that were used before; restore the old file."
+            )
         if not self.is_file:
             return _open_asset(self.name)
         path = self._file()
@@ -166,7 +168,7 @@ class LanguageSpace:
         if not units:
             raise LanguageError("The language space cannot be centred on no facts; give at least one.")
         raw = LanguageSpace(self.source, self.aliases, _vectors=self._vectors)
-        centre = np.mean([raw.unit(unit) for unit in units], axis=0, dtype=np.float64).astype(np.float32)
+        centre = np.stack([raw.unit(unit) for unit in units]).mean(axis=0, dtype=np.float64).astype(np.float32)
         return LanguageSpace(self.source, self.aliases, self.normalise, centre, _vectors=raw._vectors)
 
     def unit(self, unit: str, owner: Fact | FactQuery | None = None) -> NDArray[np.float32]:
@@ -184,13 +186,13 @@ class LanguageSpace:
         for word in words:
             if word not in self.words.key_to_index:
                 raise LanguageError(self._missing(word, unit, owner))
-        vector = np.mean([self.words[word] for word in words], axis=0, dtype=np.float64)
+        vector: NDArray[np.float64] = np.stack([self.words[word] for word in words]).mean(axis=0, dtype=np.float64)
         if self.centre is not None:
             vector -= self.centre
         length = float(np.linalg.norm(vector))
         if not np.isfinite(length) or length == 0.0:
             raise LanguageError(
-                f"The vector of {unit!r} in {self.source.name} has length {length}; map the unit to other words by an alias."
+                f"The vector of {unit!r} in {self.source.name} has length {length}; map it to other words by an alias."
             )
         return (vector / length if self.normalise else vector).astype(np.float32)
 
@@ -199,7 +201,8 @@ class LanguageSpace:
         close = difflib.get_close_matches(word, nearby, n=3, cutoff=0.7)
         spellings = f"close spellings: {', '.join(close)}" if close else "no spelling is close"
         where = f" (in {owner})" if owner is not None else f" (in the unit {unit!r})"
-        return f"The word {word!r}{where} has no vector in {self.source.name}; {spellings}; correct it or alias the unit {unit!r}."
+        remedy = f"correct it or alias the unit {unit!r}"
+        return f"The word {word!r}{where} has no vector in {self.source.name}; {spellings}; {remedy}."
 
     def embed(self, facts: Sequence[Fact | FactQuery]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Vectors [N, 3, D] of the facts' units and the mask [N, 3] of the units they have; open units are zero."""

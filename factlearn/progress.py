@@ -49,7 +49,9 @@ def _live(console: Console, what: str, total: int) -> Iterator[Advance]:
         task = bar.add_task(what, total=total, note="")
 
         def advance(steps: int = 1, note: str | None = None) -> None:
-            bar.update(task, advance=steps, **({} if note is None else {"note": note}))
+            bar.update(task, advance=steps)
+            if note is not None:
+                bar.update(task, note=note)
 
         yield advance
 

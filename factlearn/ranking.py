@@ -100,9 +100,7 @@ def _tie_places(count: int, ids: Ids | None) -> NDArray[np.uint64]:
     order = np.argsort(names, kind="stable")
     repeated = np.flatnonzero(names[order][1:] == names[order][:-1])
     if len(repeated):
-        raise FactlearnError(
-            f"The image id {str(names[order][repeated[0]])!r} appears twice; ids must differ."
-        )
+        raise FactlearnError(f"The image id {str(names[order][repeated[0]])!r} appears twice; ids must differ.")
     places = np.empty(count, dtype=np.uint64)
     places[order[::-1]] = np.arange(count, dtype=np.uint64)
     return places << np.uint64(1)

@@ -121,10 +121,15 @@ def _vectors(run: Run, stage: int, dataset: FactDataset, fresh: bool) -> NDArray
     if fresh:
         with progress(f"embedding the test images with stage {stage}", len(test)) as advance:
             vectors, _ = embed_images(
-                load_model(run, stage), [sample.path for sample in test], make_preprocess(run.config.model), progress=advance
+                load_model(run, stage),
+                [sample.path for sample in test],
+                make_preprocess(run.config.model),
+                progress=advance,
             )
         return vectors
     stored = load_tensors(run.stage_folder(stage) / "vectors.safetensors")["vectors"].numpy()
     if len(stored) != len(test):
-        raise RunError(f"Stage {stage} of {run.folder} has {len(stored)} vectors for {len(test)} test images; use --fresh.")
+        raise RunError(
+            f"Stage {stage} of {run.folder} has {len(stored)} vectors for {len(test)} test images; use --fresh."
+        )
     return stored

@@ -63,7 +63,11 @@ def versions() -> dict[str, str]:
     """The versions that shape a result."""
     from factlearn import __version__
 
-    return {"factlearn": __version__, "python": platform.python_version(), **{p: version(p) for p in _PACKAGES}}
+    return {
+        "factlearn": __version__,
+        "python": platform.python_version(),
+        **{p: version(p) for p in _PACKAGES},
+    }
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,11 @@ class Run:
             save_tensors(checkpoint.module, folder / "model.safetensors")
             save_tensors(checkpoint.optimizer, folder / "optimizer.safetensors")
             save_tensors(checkpoint.strategy, folder / "strategy.safetensors")
-            position = {"stage": checkpoint.stage, "epoch": checkpoint.epoch, "metric_lines": checkpoint.metric_lines}
+            position = {
+                "stage": checkpoint.stage,
+                "epoch": checkpoint.epoch,
+                "metric_lines": checkpoint.metric_lines,
+            }
             write_json(folder / "position.json", position)
 
     def checkpoint(self, stage: int) -> Checkpoint | None:

@@ -60,9 +60,7 @@ def check_parts(what: str, vectors: NDArray) -> None:
         FactlearnError: naming `what` and the first row that is not finite.
     """
     if vectors.ndim != 3 or vectors.shape[1] != 3 or not np.issubdtype(vectors.dtype, np.floating):
-        raise FactlearnError(
-            f"The {what} must be floats of shape [count, 3, D], not {vectors.dtype} {vectors.shape}."
-        )
+        raise FactlearnError(f"The {what} must be floats of shape [count, 3, D], not {vectors.dtype} {vectors.shape}.")
     finite = np.isfinite(vectors).all(axis=(1, 2))
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])

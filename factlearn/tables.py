@@ -61,9 +61,7 @@ def metrics_table(result: "RunResult") -> Table:
 
 def tasks_table(split: TaskSplit, dataset: FactDataset) -> Table:
     """The tasks of a split: how large each is and what is typical of it."""
-    images = {
-        side: Counter(sample.fact for sample in dataset.of_split(side).samples) for side in ("train", "test")
-    }
+    images = {side: Counter(sample.fact for sample in dataset.of_split(side).samples) for side in ("train", "test")}
     table = Table(title=f"{len(split.tasks)} {split.method} tasks of {dataset.name}")
     for column in ("task", "facts", "train images", "test images"):
         table.add_column(column, justify="left" if column == "task" else "right")

@@ -43,7 +43,11 @@ class TaskSplit:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         tasks = [
-            {"name": task.name, "facts": [str(f) for f in task.facts], "typical": [str(f) for f in task.typical]}
+            {
+                "name": task.name,
+                "facts": [str(f) for f in task.facts],
+                "typical": [str(f) for f in task.typical],
+            }
             for task in self.tasks
         ]
         return {"method": self.method, "details": dict(self.details), "tasks": tasks}
@@ -68,7 +72,9 @@ class TaskSplit:
         except FileNotFoundError:
             raise DatasetError(f"The split {path} does not exist; make it with `factlearn split`.") from None
         except (OSError, ValueError, KeyError, TypeError, FactError) as error:
-            raise DatasetError(f"{path} is not a readable task split ({error}); make it with `factlearn split`.") from error
+            raise DatasetError(
+                f"{path} is not a readable task split ({error}); make it with `factlearn split`."
+            ) from error
         split = cls(raw.get("method", "file"), tasks, raw.get("details", {}))
         split._check_disjoint(path)
         return split
@@ -77,7 +83,9 @@ class TaskSplit:
         counts = Counter(fact for task in self.tasks for fact in task.facts)
         repeated = [str(fact) for fact, count in counts.items() if count > 1]
         if repeated:
-            raise DatasetError(f"{path}: {repeated[0]} stands in {counts[Fact.parse(repeated[0])]} tasks; keep it in one.")
+            raise DatasetError(
+                f"{path}: {repeated[0]} stands in {counts[Fact.parse(repeated[0])]} tasks; keep it in one."
+            )
         if not self.tasks or not all(task.facts for task in self.tasks):
             raise DatasetError(f"{path}: every task needs at least one fact.")
 

@@ -42,12 +42,13 @@ from factlearn.runs import Checkpoint, Run, load_tensors, save_tensors
 from factlearn.tasks import Task, TaskSplit
 
 
-def train(config: RunConfig, out: Path, *, resume: bool = False) -> Run:
+def train(config: RunConfig, out: Path | str, *, resume: bool = False) -> Run:
     """Learn the tasks that the config describes, one after the other, and leave a run directory.
 
     Raises:
         FactlearnError: if the config cannot be carried out, before anything is written where possible.
     """
+    out = Path(out)
     keep_freed_memory()
     dataset = open_dataset(config.data)
     language = open_language(config.language, dataset)
@@ -79,9 +80,7 @@ def train(config: RunConfig, out: Path, *, resume: bool = False) -> Run:
     return run
 
 
-def learn_tasks(
-    run: Run, model: FactEmbedder, dataset: FactDataset, language: LanguageSpace, tasks: TaskSplit
-) -> None:
+def learn_tasks(run: Run, model: FactEmbedder, dataset: FactDataset, language: LanguageSpace, tasks: TaskSplit) -> None:
     """Learn the stages that are not finished yet."""
     config = run.config
     fabric = _fabric(config.device)
@@ -96,7 +95,7 @@ def learn_tasks(
     model.to(fabric.device)
 
     test = dataset.of_split("test")
-    test_inputs = _inputs(run.config, model, test.samples, (PLAIN,))
+    test_inputs = run_inputs(run.config, model, test.samples, (PLAIN,))
     for number, stage in enumerate(stages[finished:], finished + 1):
         started = time.monotonic()
         facts = [fact for task in stage for fact in task.facts]
@@ -120,12 +119,13 @@ def learn_tasks(
             },
         )
         run.log(event="evaluation", stage=number, map_all=result.map_all, map_all_prefix=result.map_all_prefix)
-        say(f"After stage {number}: MAP over all test images {result.map_all_prefix:.3f} prefix, {result.map_all:.3f} exact.")
+        say(
+            f"After stage {number}: MAP over all test images "
+            f"{result.map_all_prefix:.3f} prefix, {result.map_all:.3f} exact."
+        )
 
 
-def learn_stage(
-    run: Run, fabric: Any, model: FactEmbedder, strategy: Strategy, data: "StageData", number: int
-) -> None:
+def learn_stage(run: Run, fabric: Any, model: FactEmbedder, strategy: Strategy, data: "StageData", number: int) -> None:
     """Learn one stage, from its checkpoint if there is one."""
     config = run.config.training
     optimizer = make_optimizer(model, config)
@@ -166,7 +166,9 @@ def learn_stage(
             mean = float(torch.stack(losses).mean())
             advance(0, note=f"loss {mean:.3f}")
             if not np.isfinite(mean):
-                raise RunError(f"The loss of stage {number} diverged in epoch {epoch + 1}; lower training.learning_rate.")
+                raise RunError(
+                    f"The loss of stage {number} diverged in epoch {epoch + 1}; lower training.learning_rate."
+                )
             run.log(event="epoch", stage=number, epoch=epoch + 1, loss=mean)
             if tensorboard:
                 tensorboard.add_scalar(f"loss/stage {number}", mean, epoch + 1)
@@ -200,8 +202,13 @@ class StageData:
         views = augmentation_views(config.training)
         vectors, mask = language.embed([sample.fact for sample in samples if sample.fact])
         device = next(model.suffix.parameters()).device
-        inputs = _inputs(config, model, samples, views)
-        return cls(inputs, torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device).float(), len(views))
+        inputs = run_inputs(config, model, samples, views)
+        return cls(
+            inputs,
+            torch.from_numpy(vectors).to(device),
+            torch.from_numpy(mask).to(device).float(),
+            len(views),
+        )
 
     def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Every image once, in random order, each under a random view."""
@@ -230,9 +237,7 @@ def make_optimizer(model: FactEmbedder, config: TrainingConfig) -> torch.optim.S
     groups: list[dict[str, Any]] = [{"params": heads, "scale": config.head_rate}]
     if convolutions:
         groups.append({"params": convolutions, "scale": 1.0})
-    return torch.optim.SGD(
-        groups, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay
-    )
+    return torch.optim.SGD(groups, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, config: TrainingConfig, epoch: int, step: int) -> None:
@@ -253,7 +258,9 @@ def embed_inputs(module: nn.Module, inputs: Inputs, batch_size: int) -> NDArray[
     device = next(module.parameters()).device
     module.eval()
     with torch.inference_mode():
-        return np.concatenate([module(batch.to(device)).float().cpu().numpy() for batch in in_order(inputs, batch_size)])
+        return np.concatenate(
+            [module(batch.to(device)).float().cpu().numpy() for batch in in_order(inputs, batch_size)]
+        )
 
 
 def evaluate_run(
@@ -298,9 +305,7 @@ def load_momentum(optimizer: torch.optim.Optimizer, state: dict[str, Tensor]) ->
         optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter.device)
 
 
-def save_checkpoint(
-    run: Run, model: FactEmbedder, optimizer: Any, strategy: Strategy, stage: int, epoch: int
-) -> None:
+def save_checkpoint(run: Run, model: FactEmbedder, optimizer: Any, strategy: Strategy, stage: int, epoch: int) -> None:
     """Keep the middle of a stage."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     momentum = {
@@ -313,7 +318,8 @@ def save_checkpoint(
     )
 
 
-def _inputs(config: RunConfig, model: FactEmbedder, samples: Sequence[Sample], views: Sequence[View]) -> Inputs:
+def run_inputs(config: RunConfig, model: FactEmbedder, samples: Sequence[Sample], views: Sequence[View]) -> Inputs:
+    """The inputs of a run's own images: kept activations where layers are frozen."""
     from factlearn.assets import cache_dir
 
     store = cache_dir() / "activations" if config.model.keep_activations else None

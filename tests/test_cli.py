@@ -57,7 +57,13 @@ def place(tmp_path_factory, manifest, vectors_file, vgg_weights):
         "data": {"source": "manifest", "manifest": str(manifest)},
         "language": {"vectors": str(vectors_file)},
         "tasks": {"count": 2},
-        "model": {"weights": str(vgg_weights), "image_size": 32, "frozen": "conv5", "hidden": [8], "standardise": True},
+        "model": {
+            "weights": str(vgg_weights),
+            "image_size": 32,
+            "frozen": "conv5",
+            "hidden": [8],
+            "standardise": True,
+        },
         "training": {"epochs": 2, "learning_rate": 0.05},
         "strategy": {"name": "mas", "lambda": 1.0},
     }
@@ -115,7 +121,14 @@ def test_evaluate_prints_json_with_the_whole_test_sets_map(place):
 
 def test_evaluate_prints_tables_for_people(place):
     done = factlearn("evaluate", "run", "--fresh", cwd=place)
-    for words in ("MAP after each task", "all, prefix", "all, exact", "average forgetting", "accuracy@10", "MRR"):
+    for words in (
+        "MAP after each task",
+        "all, prefix",
+        "all, exact",
+        "average forgetting",
+        "accuracy@10",
+        "MRR",
+    ):
         assert words in done.stdout
 
 
@@ -163,7 +176,10 @@ MISTAKES = {
     "a config that does not exist": (["train", "no.yaml"], "no.yaml does not exist"),
     "a misspelt key": (["train", "config.yaml", "--set", "training.epohcs=3"], "did you mean epochs"),
     "a misspelt section": (["train", "config.yaml", "--set", "trainig.epochs=3"], "did you mean training"),
-    "a value of the wrong kind": (["train", "config.yaml", "--set", "training.epochs=lots"], "training.epochs"),
+    "a value of the wrong kind": (
+        ["train", "config.yaml", "--set", "training.epochs=lots"],
+        "training.epochs",
+    ),
     "a value out of range": (["train", "config.yaml", "--set", "training.learning_rate=-1"], "learning_rate"),
     "an override without a value": (["train", "config.yaml", "--set", "training.epochs"], "KEY=VALUE"),
     "an unknown method": (["train", "config.yaml", "--set", "strategy.name=mass"], "strategy"),
@@ -171,18 +187,48 @@ MISTAKES = {
     "a run folder that is a file": (["train", "config.yaml", "--out", "config.yaml"], "is a file"),
     "resuming nothing": (["train", "config.yaml", "--out", "nothing", "--resume"], "holds no run"),
     "a manifest that does not exist": (["train", "config.yaml", "--set", "data.manifest=no.csv"], "no.csv"),
-    "a manifest that is not text": (["train", "config.yaml", "--set", "data.manifest=binary.csv"], "binary.csv"),
+    "a manifest that is not text": (
+        ["train", "config.yaml", "--set", "data.manifest=binary.csv"],
+        "binary.csv",
+    ),
     "a manifest without columns": (["train", "config.yaml", "--set", "data.manifest=columns.csv"], "column"),
-    "a manifest with a missing image": (["train", "config.yaml", "--set", "data.manifest=missing.csv"], "gone.png"),
-    "a manifest with an object but no predicate": (["train", "config.yaml", "--set", "data.manifest=gap.csv"], "line 2"),
+    "a manifest with a missing image": (
+        ["train", "config.yaml", "--set", "data.manifest=missing.csv"],
+        "gone.png",
+    ),
+    "a manifest with an object but no predicate": (
+        ["train", "config.yaml", "--set", "data.manifest=gap.csv"],
+        "line 2",
+    ),
     "an empty manifest": (["train", "config.yaml", "--set", "data.manifest=empty.csv"], "empty.csv"),
-    "a corrupt image": (["train", "config.yaml", "--out", "x", "--set", "data.manifest=corrupt.csv", "--set", "tasks.count=1"], "corrupt.png"),
+    "a corrupt image": (
+        [
+            "train",
+            "config.yaml",
+            "--out",
+            "x",
+            "--set",
+            "data.manifest=corrupt.csv",
+            "--set",
+            "tasks.count=1",
+        ],
+        "corrupt.png",
+    ),
     "a word without a vector": (["train", "config.yaml", "--set", "data.manifest=word.csv"], "'zebra'"),
-    "word vectors that do not exist": (["train", "config.yaml", "--set", "language.vectors=no.bin"], "no.bin"),
+    "word vectors that do not exist": (
+        ["train", "config.yaml", "--set", "language.vectors=no.bin"],
+        "no.bin",
+    ),
     "an unknown asset": (["train", "config.yaml", "--set", "language.vectors=glove-7b"], "glove-7b"),
     "too many tasks": (["train", "config.yaml", "--set", "tasks.count=99"], "99 tasks"),
-    "a split that does not exist": (["train", "config.yaml", "--set", "tasks={method: file, file: no.json}"], "no.json"),
-    "a subset of unknown facts": (["train", "config.yaml", "--set", "evaluation.subsets={s: [<cat>]}"], "<cat>"),
+    "a split that does not exist": (
+        ["train", "config.yaml", "--set", "tasks={method: file, file: no.json}"],
+        "no.json",
+    ),
+    "a subset of unknown facts": (
+        ["train", "config.yaml", "--set", "evaluation.subsets={s: [<cat>]}"],
+        "<cat>",
+    ),
     "a run that does not exist": (["evaluate", "nothing"], "holds no run"),
     "a damaged run": (["evaluate", "damaged"], "damaged"),
     "an index that does not exist": (["query", "nothing", "<dog>"], "nothing"),
@@ -195,7 +241,10 @@ MISTAKES = {
     "plain words nobody knows": (["query", "index", "person riding zebra"], "zebra"),
     "a sheet that is no picture": (["query", "index", "<dog>", "--sheet", "sheet.txt"], "sheet.txt"),
     "an empty folder of images": (["index", "build", "run", "--images", "void", "--out", "i"], "void"),
-    "a folder that does not exist": (["index", "build", "run", "--images", "nowhere", "--out", "i"], "nowhere"),
+    "a folder that does not exist": (
+        ["index", "build", "run", "--images", "nowhere", "--out", "i"],
+        "nowhere",
+    ),
     "a stage that does not exist": (["index", "build", "run", "--stage", "9", "--out", "i"], "no stage 9"),
     "an index already there": (["index", "build", "run", "--out", "index"], "index"),
     "an asset that does not exist": (["assets", "fetch", "vgg61"], "vgg61"),

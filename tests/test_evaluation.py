@@ -46,8 +46,7 @@ def brute_force_ap(gallery, fact, rule):
     target, mask = targets_of(FACTS)
     row = FACTS.index(fact)
     scores = [
-        -float((((vector - target[row]) ** 2).sum(axis=-1) * mask[row]).sum())
-        for vector in vectors.astype(float)
+        -float((((vector - target[row]) ** 2).sum(axis=-1) * mask[row]).sum()) for vector in vectors.astype(float)
     ]
     relevant = [FactQuery.of(fact).matches(other, rule) for other in shown]
     return average_precision(scores, relevant, ids)

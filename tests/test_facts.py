@@ -12,9 +12,7 @@ RESERVED = "<>,|*"
 TEXT = st.text(st.characters(exclude_characters=RESERVED, exclude_categories=["Cs"]), max_size=12)
 UNITS = TEXT.map(normalise_unit).filter(bool)
 FACTS = st.lists(UNITS, min_size=1, max_size=3).map(lambda units: Fact(*units))
-QUERIES = (
-    st.lists(st.none() | UNITS, min_size=1, max_size=3).filter(any).map(lambda units: FactQuery(tuple(units)))
-)
+QUERIES = st.lists(st.none() | UNITS, min_size=1, max_size=3).filter(any).map(lambda units: FactQuery(tuple(units)))
 SPACE = st.sampled_from(["", " ", "\t", "  \n"])
 
 RIDING_BIKE = Fact("person", "riding", "bike")
@@ -58,9 +56,7 @@ def test_a_query_reads_back_from_its_text(query):
 
 @given(QUERIES, st.data())
 def test_white_space_and_empty_units_do_not_change_a_query(query, data):
-    opened = [
-        unit if unit is not None else data.draw(st.sampled_from(["", "*", " * "])) for unit in query.units
-    ]
+    opened = [unit if unit is not None else data.draw(st.sampled_from(["", "*", " * "])) for unit in query.units]
     spaced = [data.draw(SPACE) + unit + data.draw(SPACE) for unit in opened]
     assert FactQuery.parse(f"{data.draw(SPACE)}<{','.join(spaced)}>{data.draw(SPACE)}") == query
 
@@ -109,9 +105,7 @@ def test_opening_a_unit_never_loses_an_answer(fact, data):
 def test_relevance_on_a_worked_example():
     answers = {
         rule: {
-            text: [
-                FactQuery.parse(text).matches(fact, rule) for fact in (RIDING_BIKE, Fact("person", "riding"))
-            ]
+            text: [FactQuery.parse(text).matches(fact, rule) for fact in (RIDING_BIKE, Fact("person", "riding"))]
             for text in (
                 "<person>",
                 "<person, riding>",

@@ -110,9 +110,7 @@ def test_json_is_readable_text_and_refuses_nan(tmp_path):
 
 def test_sha256_is_of_the_bytes(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
-    assert (
-        sha256_file(tmp_path / "empty") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    )
+    assert sha256_file(tmp_path / "empty") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
 def test_fingerprints_depend_on_content_and_on_where_parts_end_but_not_on_key_order():

@@ -73,9 +73,7 @@ def test_average_precision_is_the_plain_definition_over_every_small_ranking():
             continue
         hits = np.cumsum(relevant)
         precision = [hits[i] / (i + 1) for i in range(7) if relevant[i]]
-        assert average_precision(np.arange(7, 0, -1), relevant) == pytest.approx(
-            sum(precision) / len(precision)
-        )
+        assert average_precision(np.arange(7, 0, -1), relevant) == pytest.approx(sum(precision) / len(precision))
 
 
 @settings(max_examples=100, deadline=None)

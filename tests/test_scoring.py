@@ -57,9 +57,7 @@ def test_a_unit_left_open_weighs_nothing():
 def test_unit_scores_add_up_to_the_score():
     vectors, targets, mask = some(3)
     by_unit = unit_scores(vectors, targets[0])
-    np.testing.assert_allclose(
-        (by_unit * mask[0]).sum(axis=1), masked_scores(vectors, targets, mask)[0], rtol=1e-12
-    )
+    np.testing.assert_allclose((by_unit * mask[0]).sum(axis=1), masked_scores(vectors, targets, mask)[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -48,7 +48,9 @@ def blobs():
     embeddings = {}
     for group, size in enumerate((5, 3, 2)):
         for number in range(size):
-            embeddings[Fact(f"g{group} {number}")] = (10 * np.eye(3)[group] + generator.normal(size=3)).astype(np.float32)
+            embeddings[Fact(f"g{group} {number}")] = (10 * np.eye(3)[group] + generator.normal(size=3)).astype(
+                np.float32
+            )
     return embeddings
 
 

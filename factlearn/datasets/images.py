@@ -57,9 +57,7 @@ def load_image(path: Path | str, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Ima
     path = Path(path)
     try:
         with open(path, "rb") as stream, warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # Pillow warns of large pictures and odd metadata; we check for ourselves
+            warnings.simplefilter("ignore")  # Pillow warns of large pictures and odd metadata; we check for ourselves
             return _decode(stream, path, max_pixels)
     except ImageError:
         raise
@@ -70,15 +68,11 @@ def load_image(path: Path | str, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Ima
     except PermissionError:
         raise ImageError(f"The image {path} may not be read; check its permissions.") from None
     except Image.DecompressionBombError:
-        raise ImageError(
-            f"The image {path} is larger than Pillow's limit against decompression bombs."
-        ) from None
+        raise ImageError(f"The image {path} is larger than Pillow's limit against decompression bombs.") from None
     except MemoryError:
         raise ImageError(f"The image {path} does not fit into memory.") from None
     except Exception as error:  # damaged files make the decoders fail in many ways
-        raise ImageError(
-            f"The image {path} is damaged or truncated ({error or type(error).__name__})."
-        ) from error
+        raise ImageError(f"The image {path} is damaged or truncated ({error or type(error).__name__}).") from error
 
 
 def _decode(stream: object, path: Path, max_pixels: int) -> Image.Image:
@@ -139,9 +133,7 @@ def find_images(folder: Path | str) -> list[Path]:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DatasetError(
-            f"The image folder {folder} {'is not a folder' if folder.exists() else 'does not exist'}."
-        )
+        raise DatasetError(f"The image folder {folder} {'is not a folder' if folder.exists() else 'does not exist'}.")
 
     def refuse(error: OSError) -> None:
         raise DatasetError(f"The folder {error.filename} cannot be read: {error.strerror}.") from error
@@ -150,9 +142,7 @@ def find_images(folder: Path | str) -> list[Path]:
     for where, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [
-            Path(where, name)
-            for name in files
-            if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
+            Path(where, name) for name in files if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
         ]
     if not found:
         raise DatasetError(f"The folder {folder} holds no images ({', '.join(sorted(SUFFIXES))}).")

@@ -100,9 +100,7 @@ def _read_csv(path: Path) -> Iterator[Row]:
                 problem = f"it has {len(fields)} fields instead of {len(header)}"
             yield Row(place, values, problem)
     except csv.Error as error:
-        raise DatasetError(
-            f"The manifest {path} cannot be read at line {reader.line_num}: {error}."
-        ) from error
+        raise DatasetError(f"The manifest {path} cannot be read at line {reader.line_num}: {error}.") from error
 
 
 def _as_text(value: Any) -> str:

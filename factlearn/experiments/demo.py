@@ -7,12 +7,13 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from factlearn.assets import find_asset
 from factlearn.assets import fetch as fetch_asset
+from factlearn.assets import find_asset
 from factlearn.config import RunConfig, load_config, parse_config
 from factlearn.errors import RunError
 from factlearn.experiments.report import write_report
 from factlearn.facts import Relevance
+from factlearn.indexing import build_index
 from factlearn.progress import say
 from factlearn.results import RunResult, load_result
 from factlearn.retrieval.index import FactIndex
@@ -21,11 +22,6 @@ from factlearn.runs import Run
 from factlearn.tables import hits_table, matrix_table, number
 from factlearn.training import train
 
-METHODS = {
-    "finetune": {"name": "finetune"},
-    "mas": {"name": "mas", "lambda": 10.0},
-    "joint": {"name": "joint"},
-}
 TITLES = {"finetune": "FineTune", "mas": "MAS", "joint": "Joint"}
 ASSETS = ("vgg16-imagenet-conv", "glove-6b-50d", "emoji-pictures")
 QUERIES = ("<person, riding, bike>", "<*, riding, *>", "<woman, *, golf>")
@@ -39,13 +35,12 @@ def run_demo(out: Path, index: Path) -> None:
         fetch_asset(name, progress=say)
     config = load_config(_config_file())
     results: dict[str, RunResult] = {}
-    for method, strategy in METHODS.items():
-        raw = {**yaml.safe_load(config.to_yaml()), "strategy": strategy}
-        results[TITLES[method]] = load_result(_learn(parse_config(raw, "demo"), out / method))
-        console.print(matrix_table(results[TITLES[method]]))
+    for method, title in TITLES.items():
+        results[title] = load_result(_learn(_with_method(config, method), out / method))
+        console.print(matrix_table(results[title]))
     console.print(_comparison(results))
 
-    last = _indexes(results["MAS"], index)
+    last = _indexes(results["MAS"].run, index)
     for place, text in enumerate(QUERIES, 1):
         query = last.parse(text)
         hits = last.query(query, k=10)
@@ -72,6 +67,13 @@ def _config_file() -> Path:
     """The demo's config, in the installed package or in a checkout."""
     packaged = Path(__file__).with_name("demo.yaml")
     return packaged if packaged.is_file() else Path(__file__).parents[2] / "configs" / "demo.yaml"
+
+
+def _with_method(config: RunConfig, method: str) -> RunConfig:
+    """The demo's config with another method in place of its own, MAS."""
+    if method == config.strategy.name:
+        return config
+    return parse_config({**yaml.safe_load(config.to_yaml()), "strategy": {"name": method}}, "demo")
 
 
 def _learn(config: RunConfig, folder: Path) -> Run:
@@ -106,22 +108,10 @@ def _comparison(results: dict[str, RunResult]) -> Table:
     return table
 
 
-def _indexes(result: RunResult, index: Path) -> FactIndex:
-    """An index of the test images after each task, from the vectors each stage left; the last one is returned."""
-    samples = result.dataset.of_split("test").samples
-    last = len(result.vectors)
-    for stage, vectors in enumerate(result.vectors, 1):
+def _indexes(run: Run, index: Path) -> FactIndex:
+    """An index of all pictures as the model saw them after each task; the last one is returned."""
+    last = run.finished_stages()
+    for stage in range(1, last + 1):
         path = index if stage == last else index.with_name(f"{index.name}-after-task-{stage}")
-        made = FactIndex.create(
-            path,
-            vectors,
-            [sample.id for sample in samples],
-            paths=[sample.path for sample in samples],
-            language=result.language,
-            model=result.run.stage(stage)["model_fingerprint"],
-            known_facts=[fact for task in result.tasks.tasks for fact in task.facts],
-            facts=[sample.fact for sample in samples],
-            metadata=[dict(sample.metadata) for sample in samples],
-            overwrite=True,
-        )
+        made = build_index(run, "all", path, stage=stage, overwrite=True)
     return made

@@ -43,7 +43,9 @@ class Strip:
         return sum(image.right for image in self.images)
 
 
-def write_report(results: Mapping[str, RunResult], queries: Sequence[str], path: Path, *, title: str, k: int = 8) -> None:
+def write_report(
+    results: Mapping[str, RunResult], queries: Sequence[str], path: Path, *, title: str, k: int = 8
+) -> None:
     """Write the page.
 
     Args:
@@ -64,7 +66,11 @@ def write_report(results: Mapping[str, RunResult], queries: Sequence[str], path:
         title=title,
         summary=_summary(results),
         tasks=[
-            {"name": task.name, "facts": len(task.facts), "typical": [str(f) for f in (task.typical or task.facts)[:5]]}
+            {
+                "name": task.name,
+                "facts": len(task.facts),
+                "typical": [str(f) for f in (task.typical or task.facts)[:5]],
+            }
             for task in first.tasks.tasks
         ],
         matrices=[_matrix(method, result) for method, result in results.items()],

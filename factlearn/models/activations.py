@@ -62,7 +62,11 @@ class ActivationStore:
         self._keys: dict[Path, str] = {}
 
     def rows(
-        self, paths: Sequence[Path], view: View = PLAIN, batch_size: int = 64, progress: Progress | None = None
+        self,
+        paths: Sequence[Path],
+        view: View = PLAIN,
+        batch_size: int = 64,
+        progress: Progress | None = None,
     ) -> StoredRows:
         """The activations of the images under the view, computing and keeping what is missing."""
         keys = [self._image_key(path) for path in paths]
@@ -112,5 +116,9 @@ class ActivationStore:
 
 
 def _write_header(stream: object, shape: tuple[int, ...]) -> None:
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": shape}
+    header = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
+        "fortran_order": False,
+        "shape": shape,
+    }
     np.lib.format.write_array_header_1_0(stream, header)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """The fact embedder: a VGG-16 whose last fully connected layer forks into Subject, Predicate and Object.
 
-The network is held in two parts. `prefix` is the frozen leading convolutions, whose activations can be computed once and
-kept; `suffix` is everything that learns, the module that strategies, importance and checkpoints are about.
+The network is held in two parts. `prefix` is the frozen leading convolutions, whose activations can be computed once
+and kept; `suffix` is everything that learns, the module that strategies, importance and checkpoints are about.
 """
 
 from collections.abc import Iterable
@@ -91,7 +91,7 @@ class Standardise(nn.Module):
     def _root(self, features: Tensor) -> Tensor:
         # The epsilon keeps the root's gradient finite at zero.
         root = (features.clamp_min(0) + 1e-6).sqrt()
-        return root / root.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
+        return root / torch.linalg.vector_norm(root, dim=(1, 2, 3), keepdim=True)
 
 
 class FactSuffix(nn.Module):
@@ -138,7 +138,9 @@ class FactEmbedder(nn.Module):
             raise ModelError(f"VGG-16 needs images of at least 32 pixels; image_size is {shape.image_size}.")
         blocks = list(_BLOCK_ENDS)
         if blocks.index(shape.frozen) > shape.blocks or not 4 <= shape.blocks <= 5:
-            raise ModelError(f"Of {shape.blocks} blocks {shape.frozen} cannot be frozen; use 4 or 5 blocks, freeze those.")
+            raise ModelError(
+                f"Of {shape.blocks} blocks {shape.frozen} cannot be frozen; use 4 or 5 blocks, freeze those."
+            )
         self.shape = shape
         layers = list(torchvision.models.vgg.make_layers(torchvision.models.vgg.cfgs["D"]))
         for layer in layers:

@@ -81,9 +81,7 @@ class DecodedInputs:
 
     def _pixels(self, request: tuple[Positions, Positions]) -> Tensor:
         pairs = zip(*request, strict=True)
-        return torch.from_numpy(
-            np.stack([self._preprocess.pixels(self._paths[p], self._views[v]) for p, v in pairs])
-        )
+        return torch.from_numpy(np.stack([self._preprocess.pixels(self._paths[p], self._views[v]) for p, v in pairs]))
 
 
 def in_order(inputs: Inputs, batch_size: int) -> Iterator[Tensor]:

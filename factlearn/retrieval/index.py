@@ -153,9 +153,7 @@ class FactIndex:
             FactIndexError: if the fingerprints differ.
         """
         if fingerprint != self.model:
-            raise FactIndexError(
-                f"{self.path} was built by the model {self.model}, not {fingerprint}; build it again."
-            )
+            raise FactIndexError(f"{self.path} was built by the model {self.model}, not {fingerprint}; build it again.")
 
     def __len__(self) -> int:
         return self._header.count

@@ -113,8 +113,7 @@ class RowSearcher:
         swept, positions = faiss.knn(queries, self._rows, count, metric=faiss.METRIC_INNER_PRODUCT)
         asked = map(_Query, targets, weights, queries)
         return [
-            self._settle(query, rows, last, k)
-            for query, rows, last in zip(asked, positions, swept[:, -1], strict=True)
+            self._settle(query, rows, last, k) for query, rows, last in zip(asked, positions, swept[:, -1], strict=True)
         ]
 
     def _settle(self, query: _Query, positions: NDArray[np.int64], last: float, k: int) -> Nearest:

@@ -50,16 +50,10 @@ def contact_sheet(
     if not hits:
         raise FactIndexError("There are no images to show on a contact sheet; ask for at least one.")
     if out.suffix.lower() not in _FORMATS:
-        raise FactIndexError(
-            f"A contact sheet is a .png, .jpg or .webp picture, not {out.name!r}; rename it."
-        )
+        raise FactIndexError(f"A contact sheet is a .png, .jpg or .webp picture, not {out.name!r}; rename it.")
     if columns < 1 or not 48 <= tile <= 1024:
-        raise FactIndexError(
-            f"A contact sheet needs columns >= 1 and 48 <= tile <= 1024, not {columns} and {tile}."
-        )
-    rights = [
-        None if query is None or hit.fact is None else query.matches(hit.fact, relevance) for hit in hits
-    ]
+        raise FactIndexError(f"A contact sheet needs columns >= 1 and 48 <= tile <= 1024, not {columns} and {tile}.")
+    rights = [None if query is None or hit.fact is None else query.matches(hit.fact, relevance) for hit in hits]
     layout = _Layout(len(hits), min(columns, len(hits)), tile)
     sheet = Image.new("RGB", layout.size, _PAPER)
     draw = ImageDraw.Draw(sheet)
@@ -102,9 +96,7 @@ class _Layout:
         return _MARGIN + column * (self.tile + _GAP), self._top + row * self._row_height
 
 
-def _draw_hit(
-    sheet: Image.Image, square: tuple[int, int, int], rank: int, hit: Hit, right: bool | None
-) -> None:
+def _draw_hit(sheet: Image.Image, square: tuple[int, int, int], rank: int, hit: Hit, right: bool | None) -> None:
     x, y, tile = square
     draw = ImageDraw.Draw(sheet)
     draw.rectangle((x, y, x + tile - 1, y + tile - 1), fill=_TILE)

@@ -83,9 +83,7 @@ def items_table(
     for name, column in values.items():
         for image, value in zip(ids, column, strict=True):
             if value is not None and not _is_text(value):
-                raise FactIndexError(
-                    f"The {name} of image {image!r} is {value!r}, not Unicode text; rename it."
-                )
+                raise FactIndexError(f"The {name} of image {image!r} is {value!r}, not Unicode text; rename it.")
     return pa.table({name: pa.array(column, pa.string()) for name, column in values.items()})
 
 
@@ -108,9 +106,7 @@ def write(
 
     if (path / MANIFEST).is_file():
         if not overwrite:
-            raise FactIndexError(
-                f"{path} is an index already; choose another place, or allow overwriting it."
-            )
+            raise FactIndexError(f"{path} is an index already; choose another place, or allow overwriting it.")
     elif path.exists():
         raise FactIndexError(f"{path} exists already and is not an index; choose another place.")
     with atomic_directory(path) as folder:
@@ -173,9 +169,7 @@ def read(path: Path, *, verify: bool = True) -> tuple[Header, NDArray[np.float32
 def _read_manifest(path: Path) -> dict[str, Any]:
     manifest = path / MANIFEST
     if not manifest.is_file():
-        raise FactIndexError(
-            f"{path} is not an index (it has no {MANIFEST}); build one with `factlearn index build`."
-        )
+        raise FactIndexError(f"{path} is not an index (it has no {MANIFEST}); build one with `factlearn index build`.")
     try:
         body = json.loads(manifest.read_bytes())
         if body["format"] != FORMAT:
@@ -198,8 +192,6 @@ def _check_file(file: Path, expected: Mapping[str, Any], *, verify: bool) -> Non
         raise FactIndexError(f"{file} is missing from the index; build the index again.")
     size = file.stat().st_size
     if size != expected["bytes"]:
-        raise FactIndexError(
-            f"{file} has {size} bytes instead of {expected['bytes']}; build the index again."
-        )
+        raise FactIndexError(f"{file} has {size} bytes instead of {expected['bytes']}; build the index again.")
     if verify and sha256_file(file) != expected["sha256"]:
         raise FactIndexError(f"{file} is damaged (its SHA-256 differs); build the index again.")

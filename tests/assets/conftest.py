@@ -37,9 +37,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     with zipfile.ZipFile(folder / "tiny_note-1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("tiny_note/note.txt", CONTENT)
-        wheel.writestr(
-            "tiny_note-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-note\nVersion: 1.0\n"
-        )
+        wheel.writestr("tiny_note-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-note\nVersion: 1.0\n")
         wheel.writestr(
             "tiny_note-1.0.dist-info/WHEEL",
             "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -58,9 +56,7 @@ def named(registry: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Asse
     def make(sha256: str = "", **fields: object) -> Asset:
         wheel = registry / "tiny_note-1.0-py3-none-any.whl"
         right = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        package = PipPackage(
-            "tiny-note", "1.0", wheel.name, sha256 or right, wheel.stat().st_size, unpack_note
-        )
+        package = PipPackage("tiny-note", "1.0", wheel.name, sha256 or right, wheel.stat().st_size, unpack_note)
         values: dict[str, object] = {
             "name": "note",
             "kind": "vectors",

@@ -26,9 +26,7 @@ def _refused(name: str = "note", **options: object) -> str:
 
 def _clean(cache: Path) -> bool:
     """Nothing but locks and whole assets lies in the cache."""
-    return all(
-        path.name.endswith(".lock") or not path.name.startswith(".") for path in cache.rglob("assets/*")
-    )
+    return all(path.name.endswith(".lock") or not path.name.startswith(".") for path in cache.rglob("assets/*"))
 
 
 def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -82,9 +80,7 @@ def test_a_source_package_of_another_checksum_never_runs_its_build_script(
     (project / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: tiny-note\nVersion: 2.0\n")
     with tarfile.open(registry / "tiny_note-2.0.tar.gz", "w:gz") as archive:
         archive.add(project, "tiny_note-2.0")
-    source = dataclasses.replace(
-        named().sources[0], version="2.0", filename="tiny_note-2.0.tar.gz", sha256="0" * 64
-    )
+    source = dataclasses.replace(named().sources[0], version="2.0", filename="tiny_note-2.0.tar.gz", sha256="0" * 64)
     named(sources=(source,))
     assert "checksum" in _refused()
     assert not marker.exists()
@@ -125,9 +121,7 @@ def test_offline_forbids_downloads_but_not_the_cache(
     assert fetch("note", offline=offline) == path
 
 
-def test_the_second_source_is_tried_when_the_first_cannot_be_reached(
-    cache: Path, named: Named, tmp_path: Path
-) -> None:
+def test_the_second_source_is_tried_when_the_first_cannot_be_reached(cache: Path, named: Named, tmp_path: Path) -> None:
     (tmp_path / "note").write_text("from the library")
     missing = dataclasses.replace(named().sources[0], version="9.9")
     named(sources=(missing, LibraryDownload("shelf", 1, lambda folder: tmp_path / "note", copy_note)))
@@ -144,9 +138,7 @@ def test_a_library_that_fails_gives_the_alternative(cache: Path, named: Named) -
     assert "use a pencil, or fetch note from a text file" in message
 
 
-def test_a_users_own_file_is_converted_and_replaces_what_was_there(
-    cache: Path, named: Named, tmp_path: Path
-) -> None:
+def test_a_users_own_file_is_converted_and_replaces_what_was_there(cache: Path, named: Named, tmp_path: Path) -> None:
     named()
     fetch("note")
     mine = tmp_path / "mine.txt"
@@ -168,9 +160,7 @@ def test_the_registry_package_itself_may_be_given_and_is_checked(
     assert "checksum" in _refused(path=damaged)
 
 
-@pytest.mark.parametrize(
-    ("code", "words"), [(errno.ENOSPC, "The disk is full"), (errno.EROFS, "could not be kept")]
-)
+@pytest.mark.parametrize(("code", "words"), [(errno.ENOSPC, "The disk is full"), (errno.EROFS, "could not be kept")])
 def test_a_failing_disk_is_one_sentence_and_leaves_nothing(
     cache: Path, named: Named, code: int, words: str, tmp_path: Path
 ) -> None:
@@ -185,9 +175,7 @@ def test_a_failing_disk_is_one_sentence_and_leaves_nothing(
     assert _clean(cache)
 
 
-def test_a_cache_that_cannot_be_made_is_named(
-    monkeypatch: pytest.MonkeyPatch, named: Named, tmp_path: Path
-) -> None:
+def test_a_cache_that_cannot_be_made_is_named(monkeypatch: pytest.MonkeyPatch, named: Named, tmp_path: Path) -> None:
     named()
     (tmp_path / "file").touch()
     monkeypatch.setenv("FACTLEARN_CACHE", str(tmp_path / "file"))

@@ -34,9 +34,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path
     server.server_close()
 
 
-def test_torchs_download_is_checked_against_the_hash_in_its_name(
-    site: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_torchs_download_is_checked_against_the_hash_in_its_name(site: tuple[Path, str], tmp_path: Path) -> None:
     folder, address = site
     content = b"weights" * 1000
     name = f"net-{hashlib.sha256(content).hexdigest()[:8]}.pth"

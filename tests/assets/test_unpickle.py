@@ -58,9 +58,7 @@ def test_references_outside_the_file_are_refused(tmp_path: Path) -> None:
 def test_arrays_come_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, array: np.ndarray, protocol: int, fortran: bool
 ) -> None:
-    tree = {
-        "layer": {"kernel": np.asfortranarray(array) if fortran else array, "name": "x", "numbers": [1, 2.5]}
-    }
+    tree = {"layer": {"kernel": np.asfortranarray(array) if fortran else array, "name": "x", "numbers": [1, 2.5]}}
     path = tmp_path_factory.mktemp("pickles") / "good.ckpt"
     path.write_bytes(pickle.dumps(tree, protocol))
     back = load_arrays(path)
@@ -72,9 +70,7 @@ def test_old_and_new_names_of_numpys_module_are_the_same(tmp_path: Path) -> None
     new = pickle.dumps(np.arange(3.0), 3)
     for module in (b"numpy.core.multiarray", b"numpy._core.multiarray"):
         path = tmp_path / "a.ckpt"
-        path.write_bytes(
-            new.replace(b"numpy._core.multiarray", module).replace(b"numpy.core.multiarray", module)
-        )
+        path.write_bytes(new.replace(b"numpy._core.multiarray", module).replace(b"numpy.core.multiarray", module))
         assert load_arrays(path).tolist() == [0.0, 1.0, 2.0]
 
 

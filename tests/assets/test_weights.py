@@ -51,9 +51,7 @@ def test_parameter_names_and_shapes_are_torchvisions(architecture: str) -> None:
     assert ours == {name: tuple(value.shape) for name, value in network.state_dict().items()}
 
 
-def test_a_checkpoints_kernels_are_turned_to_torchs_order(
-    tmp_path: Path, arrays: dict[str, np.ndarray]
-) -> None:
+def test_a_checkpoints_kernels_are_turned_to_torchs_order(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     out = tmp_path / "out"
     out.mkdir()
     OfCheckpoint("alexnet")(_package(tmp_path, _flax_tree(arrays)), out)
@@ -65,9 +63,7 @@ def test_a_checkpoints_kernels_are_turned_to_torchs_order(
 
 
 @pytest.mark.parametrize("damage", ["layer", "shape", "infinite", "evil", "absent", "archive"])
-def test_a_checkpoint_of_another_kind_is_refused(
-    tmp_path: Path, arrays: dict[str, np.ndarray], damage: str
-) -> None:
+def test_a_checkpoint_of_another_kind_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], damage: str) -> None:
     tree = _flax_tree(arrays)
     layer = dict(tree["AlexNet_0"]["Conv_2"])
     if damage == "layer":

@@ -130,9 +130,7 @@ def test_a_picture_repeated_across_vendors_stays_once_on_the_training_side(pictu
 
 
 def test_chosen_vendors_of_one_side_are_tested_on_the_last(pictures: Path) -> None:
-    _draw(
-        pictures, {f"{vendor}/{DOG}": (10 * n, 0, 0) for n, vendor in enumerate(TRAIN_VENDORS + TEST_VENDORS)}
-    )
+    _draw(pictures, {f"{vendor}/{DOG}": (10 * n, 0, 0) for n, vendor in enumerate(TRAIN_VENDORS + TEST_VENDORS)})
     dataset = emoji_dataset(["Goog", "Twtr"])
     assert [(sample.id[:4], sample.split) for sample in dataset] == [("Goog", "train"), ("Twtr", "test")]
     both = emoji_dataset(["Sams", "Goog"])

@@ -48,9 +48,7 @@ def test_plain_rgb_is_read_as_it_is(tmp_path: Path, name: str) -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(arrays(np.uint8, st.tuples(st.integers(1, 5), st.integers(1, 5), st.just(4))))
-def test_transparent_pixels_lie_over_white(
-    tmp_path_factory: pytest.TempPathFactory, rgba: np.ndarray
-) -> None:
+def test_transparent_pixels_lie_over_white(tmp_path_factory: pytest.TempPathFactory, rgba: np.ndarray) -> None:
     path = _saved(tmp_path_factory.mktemp("rgba"), Image.fromarray(rgba), "a.png")
     alpha = rgba[..., 3:].astype(float) / 255
     expected = rgba[..., :3] * alpha + 255 * (1 - alpha)

@@ -73,17 +73,13 @@ def test_every_form_gives_the_same_samples(folder: Path, name: str) -> None:
         Fact("person", "smiling"),
     ]
     assert [sample.split for sample in dataset] == ["train", "test", "train"]
-    assert [dict(sample.metadata) for sample in dataset] == [
-        {"photographer": row["photographer"]} for row in ROWS
-    ]
+    assert [dict(sample.metadata) for sample in dataset] == [{"photographer": row["photographer"]} for row in ROWS]
 
 
 def test_an_image_under_several_facts_keeps_ids_unique_and_stable(folder: Path) -> None:
     dataset = read_manifest(_write(folder / "list.csv", ROWS))
     assert [sample.id for sample in dataset] == ["a.jpg", "sub/b.jpg", "a.jpg#<person, smiling>"]
-    longer = read_manifest(
-        _write(folder / "list.csv", [*ROWS, _row("c.jpg", "test", "cat", photographer="")])
-    )
+    longer = read_manifest(_write(folder / "list.csv", [*ROWS, _row("c.jpg", "test", "cat", photographer="")]))
     assert [sample.id for sample in longer][:3] == [sample.id for sample in dataset]
 
 
@@ -164,18 +160,14 @@ def test_a_missing_column_is_named_with_its_likely_misspelling(folder: Path) -> 
     message = _refused(_csv(folder, "a.jpg,train,dog,,", header="path,split,subject,predicat,obj"))
     assert "predicate (is 'predicat' meant?)" in message
     assert "object" in message
-    assert "two columns called path" in _refused(
-        _csv(folder, header="path,path,split,subject,predicate,object")
-    )
+    assert "two columns called path" in _refused(_csv(folder, header="path,path,split,subject,predicate,object"))
     table = folder / "list.parquet"
     parquet.write_table(pa.table({"path": ["a.jpg"], "split": ["train"]}), table)
     assert "lacks the columns subject, predicate, object" in _refused(table)
 
 
 def test_lines_are_counted_through_quoted_line_ends(folder: Path) -> None:
-    path = _csv(
-        folder, 'a.jpg,train,dog,,,"two\nlines"', "gone.jpg,train,dog,,,", header=",".join(HEADER) + ",note"
-    )
+    path = _csv(folder, 'a.jpg,train,dog,,,"two\nlines"', "gone.jpg,train,dog,,,", header=",".join(HEADER) + ",note")
     assert "line 4: " in _refused(path)
 
 
@@ -235,9 +227,7 @@ def test_names_no_file_system_takes_are_problem_rows(folder: Path) -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    st.lists(st.tuples(*[st.text(max_size=8)] * 5), max_size=6), st.sampled_from(["csv", "jsonl", "parquet"])
-)
+@given(st.lists(st.tuples(*[st.text(max_size=8)] * 5), max_size=6), st.sampled_from(["csv", "jsonl", "parquet"]))
 def test_any_table_is_read_or_refused_with_a_dataset_error(
     tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, ...]], kind: str
 ) -> None:

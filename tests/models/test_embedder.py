@@ -28,7 +28,9 @@ def test_only_what_is_not_frozen_learns(frozen):
     model(torch.randn(1, 3, 32, 32)).square().sum().backward()
     assert all(parameter.grad is None for parameter in model.prefix.parameters())
     assert all(parameter.grad is not None for parameter in model.suffix.parameters())
-    convolutions = [m for part in (model.prefix, model.suffix) for m in part.modules() if isinstance(m, torch.nn.Conv2d)]
+    convolutions = [
+        m for part in (model.prefix, model.suffix) for m in part.modules() if isinstance(m, torch.nn.Conv2d)
+    ]
     assert len(convolutions) == 13
 
 

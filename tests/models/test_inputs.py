@@ -42,7 +42,9 @@ def test_activations_are_computed_only_once(model, paths, tmp_path, monkeypatch)
     store = ActivationStore(tmp_path, model, PREPROCESS)
     first = store.rows(paths[:5])[range(5)]
     seen = []
-    monkeypatch.setattr(model.prefix, "forward", lambda batch: (seen.append(len(batch)), torch.ones(len(batch), 256, 4, 4))[1])
+    monkeypatch.setattr(
+        model.prefix, "forward", lambda batch: (seen.append(len(batch)), torch.ones(len(batch), 256, 4, 4))[1]
+    )
     again = ActivationStore(tmp_path, model, PREPROCESS).rows(paths)
     assert sum(seen) == len(paths) - 5
     torch.testing.assert_close(again[range(5)], first, rtol=0, atol=0)

@@ -18,9 +18,7 @@ FACTS = (
 
 def language_space(seed=0, dimension=8):
     vectors = KeyedVectors(dimension)
-    vectors.add_vectors(
-        WORDS, np.random.default_rng(seed).normal(size=(len(WORDS), dimension)).astype(np.float32)
-    )
+    vectors.add_vectors(WORDS, np.random.default_rng(seed).normal(size=(len(WORDS), dimension)).astype(np.float32))
     return LanguageSpace.of_vectors(vectors, normalise=True)
 
 
@@ -43,14 +41,10 @@ def collection(language):
         "ids": ids,
         "paths": [f"/pictures/{name}" for name in ids],
         "facts": [None if place % 10 == 0 else fact for place, fact in enumerate(shown)],
-        "metadata": [
-            {"split": "test", **({"vendor": "x"} if place % 2 else {})} for place in range(len(shown))
-        ],
+        "metadata": [{"split": "test", **({"vendor": "x"} if place % 2 else {})} for place in range(len(shown))],
     }
 
 
 @pytest.fixture
 def index(tmp_path, collection, language):
-    return FactIndex.create(
-        tmp_path / "index", **collection, language=language, model="m1", known_facts=FACTS
-    )
+    return FactIndex.create(tmp_path / "index", **collection, language=language, model="m1", known_facts=FACTS)

@@ -45,9 +45,7 @@ def test_a_cut_or_missing_file_is_reported_by_name_even_without_verifying(index,
 
 def test_a_file_swapped_with_one_of_another_index_is_reported(tmp_path, collection, index, language):
     vectors = collection["vectors"][::-1]
-    other = FactIndex.create(
-        tmp_path / "other", **{**collection, "vectors": vectors}, language=language, model="m1"
-    )
+    other = FactIndex.create(tmp_path / "other", **{**collection, "vectors": vectors}, language=language, model="m1")
     shutil.copy(other.path / "rows.npy", index.path / "rows.npy")
     with pytest.raises(FactIndexError, match=r"rows\.npy is damaged"):
         FactIndex.open(index.path)
@@ -61,9 +59,7 @@ def test_an_index_of_a_later_format_is_refused_with_the_version(index):
         FactIndex.open(index.path)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "null", "{}", '{"format": "else"}', '{"format": "factlearn index"}']
-)
+@pytest.mark.parametrize("content", ["", "[]", "null", "{}", '{"format": "else"}', '{"format": "factlearn index"}'])
 def test_a_manifest_of_another_kind_is_refused(index, content):
     (index.path / "index.json").write_text(content)
     with pytest.raises(FactIndexError, match=r"index\.json"):
@@ -100,7 +96,5 @@ def test_an_index_opened_before_it_was_replaced_keeps_answering(index, collectio
 
 
 def test_the_same_collection_is_written_to_the_same_bytes(tmp_path, index, collection, language):
-    again = FactIndex.create(
-        tmp_path / "again", **collection, language=language, model="m1", known_facts=index.facts
-    )
+    again = FactIndex.create(tmp_path / "again", **collection, language=language, model="m1", known_facts=index.facts)
     assert (again.path / "index.json").read_text() == (index.path / "index.json").read_text()
