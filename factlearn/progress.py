@@ -58,18 +58,16 @@ def _live(console: Console, what: str, total: int) -> Iterator[Advance]:
 
 def _lines(console: Console, what: str, total: int) -> Advance:
     start = last = time.monotonic()
-    done = at_start = 0
+    done = 0
 
     def advance(steps: int = 1, note: str | None = None) -> None:
-        nonlocal last, done, at_start
+        nonlocal last, done
         done += steps
         now = time.monotonic()
-        if now - start < 0.05:
-            at_start = done  # what was there already says nothing about the speed
         if done < total and now - last < _SECONDS_BETWEEN_LINES:
             return
         last = now
-        left = (total - done) * (now - start) / max(done - at_start, 1)
+        left = (total - done) * (now - start) / max(done, 1)
         state = f"{now - start:.0f} s" if done >= total else f"about {left:.0f} s left"
         console.print(f"{what}: {min(done, total)}/{total}, {state}{', ' + note if note else ''}", markup=False)
 

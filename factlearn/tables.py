@@ -83,7 +83,7 @@ def hits_table(query: FactQuery, hits: Sequence["Hit"]) -> Table:
     table.add_column("image", overflow="fold")
     for rank, hit in enumerate(hits, 1):
         scores = [f"{hit.score:.3f}", *(f"{hit.scores[unit]:.3f}" for unit in units)]
-        table.add_row(str(rank), *scores, str(hit.fact or ""), str(hit.path))
+        table.add_row(str(rank), *scores, str(hit.fact or ""), hit.id)
     return table
 
 

@@ -87,6 +87,9 @@ def learn_tasks(run: Run, model: FactEmbedder, dataset: FactDataset, language: L
     strategy = make_strategy(config.strategy)
     stages = strategy.stages(tasks.tasks)
     finished = run.finished_stages()
+    if finished == len(stages):
+        say(f"{run.folder} is finished already.")
+        return
     if finished:
         folder = run.stage_folder(finished)
         model.suffix.load_state_dict(load_tensors(folder / "model.safetensors"))

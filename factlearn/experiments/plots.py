@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from factlearn.facts import Relevance
 from factlearn.results import RunResult
@@ -11,18 +12,26 @@ COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
-def curves_svg(results: Mapping[str, RunResult], task: str | None) -> str:
-    """MAP after each stage, a line a method: of one task's images, or of the whole test set if `task` is None.
+def curves_svg(results: Mapping[str, RunResult], tasks: Sequence[str | None]) -> str:
+    """MAP after each stage, a line a method, a panel a task; None stands for the whole test set.
 
     A method that learned all tasks at once is a dashed level line.
     """
     from matplotlib.figure import Figure
 
+    figure = Figure(figsize=(5.2 * len(tasks), 3.3), layout="constrained")
+    for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
+        _draw_curves(axes, results, task)
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None})
+    svg = stream.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _draw_curves(axes: Any, results: Mapping[str, RunResult], task: str | None) -> None:
     steps = max((result.tasks.tasks for result in results.values()), key=len)
     names = [step.name for step in steps]
     first = 0 if task is None else names.index(task)
-    figure = Figure(figsize=(5.2, 3.3), layout="constrained")
-    axes = figure.add_subplot()
     for (method, result), colour, marker in zip(results.items(), COLOURS, MARKERS, strict=False):
         values = _values(result, task)
         if len(values) == 1:
@@ -38,10 +47,6 @@ def curves_svg(results: Mapping[str, RunResult], task: str | None) -> str:
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=9)
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg")
-    svg = stream.getvalue()
-    return svg[svg.index("<svg") :]
 
 
 def _values(result: RunResult, task: str | None) -> Sequence[float]:

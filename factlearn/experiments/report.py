@@ -74,7 +74,7 @@ def write_report(
             for task in first.tasks.tasks
         ],
         matrices=[_matrix(method, result) for method, result in results.items()],
-        curves=[curves_svg(results, None), curves_svg(results, tasks[0][0])],
+        curves=[curves_svg(results, [None]), curves_svg(results, [tasks[0][0]])],
         queries=[{"query": text, "strips": _strips(results, text, k)} for text in queries],
         forgotten=_forgotten(results),
         versions=first.run.description()["versions"],

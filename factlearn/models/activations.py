@@ -12,7 +12,7 @@ without its JSON is ignored. Segments never change, so readers need no lock.
 
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +25,7 @@ from factlearn.files import atomic_write, fingerprint, sha256_file, write_json
 from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inference import image_batches
 from factlearn.models.preprocess import PLAIN, Preprocess, View
-
-Progress = Callable[[int], None]
+from factlearn.progress import progress
 
 
 class StoredRows:
@@ -73,10 +72,8 @@ class ActivationStore:
         store = self.folder / fingerprint(self._prefix, self._preprocess.size, self._preprocess.fit, view.name)
         names, index = self._read(store)
         missing = {key: path for key, path in zip(keys, paths, strict=True) if key not in index}
-        if progress:
-            progress(len(paths) - len(missing))
         if missing:
-            self._compute(store, missing, view, batch_size, progress)
+            self._compute(store, missing, view, batch_size)
             names, index = self._read(store)
         segments = [np.load(store / f"{name}.npy", mmap_mode="r") for name in names]
         return StoredRows(segments, np.array([index[key] for key in keys], np.int64).reshape(-1, 2))
@@ -94,13 +91,15 @@ class ActivationStore:
                 index[key] = (segment, row)
         return names, index
 
-    def _compute(
-        self, store: Path, missing: dict[str, Path], view: View, batch_size: int, progress: Progress | None
-    ) -> None:
+    def _compute(self, store: Path, missing: dict[str, Path], view: View, batch_size: int) -> None:
         name = secrets.token_hex(8)
         device = next(self._model.suffix.parameters()).device
         try:
-            with atomic_write(store / f"{name}.npy", "wb") as stream, torch.inference_mode():
+            with (
+                atomic_write(store / f"{name}.npy", "wb") as stream,
+                torch.inference_mode(),
+                progress("activations of the frozen layers", len(missing)) as advance,
+            ):
                 written = 0
                 for batch in image_batches(list(missing.values()), self._preprocess, batch_size, view=view):
                     activations = self._model.prefix(batch.images.to(device)).float().cpu().numpy()
@@ -108,8 +107,7 @@ class ActivationStore:
                         _write_header(stream, (len(missing), *activations.shape[1:]))
                     stream.write(np.ascontiguousarray(activations).tobytes())
                     written += len(activations)
-                    if progress:
-                        progress(len(activations))
+                    advance(len(activations))
         except OSError as error:
             raise RunError(f"The activations could not be kept in {store} ({error}); free some space.") from error
         write_json(store / f"{name}.json", list(missing))

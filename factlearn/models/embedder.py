@@ -91,7 +91,8 @@ class Standardise(nn.Module):
     def _root(self, features: Tensor) -> Tensor:
         # The epsilon keeps the root's gradient finite at zero.
         root = (features.clamp_min(0) + 1e-6).sqrt()
-        return root / torch.linalg.vector_norm(root, dim=(1, 2, 3), keepdim=True)
+        length: Tensor = torch.linalg.vector_norm(root, dim=(1, 2, 3), keepdim=True)
+        return root / length
 
 
 class FactSuffix(nn.Module):

@@ -16,7 +16,6 @@ from factlearn.models.activations import ActivationStore
 from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inference import ahead
 from factlearn.models.preprocess import PLAIN, Preprocess, View, normalise
-from factlearn.progress import progress
 
 Positions = NDArray[np.int64]
 Item = TypeVar("Item")
@@ -35,8 +34,7 @@ class StoredInputs:
     """Activations of the frozen prefix from an `ActivationStore`, for every view."""
 
     def __init__(self, store: ActivationStore, paths: Sequence[Path], views: Sequence[View], batch_size: int) -> None:
-        with progress("activations of the frozen layers", len(paths) * len(views)) as advance:
-            self._rows = [store.rows(paths, view, batch_size, advance) for view in views]
+        self._rows = [store.rows(paths, view, batch_size) for view in views]
 
     def __len__(self) -> int:
         return len(self._rows[0])
