@@ -60,13 +60,7 @@ class ActivationStore:
         self._prefix = model.prefix_fingerprint()
         self._keys: dict[Path, str] = {}
 
-    def rows(
-        self,
-        paths: Sequence[Path],
-        view: View = PLAIN,
-        batch_size: int = 64,
-        progress: Progress | None = None,
-    ) -> StoredRows:
+    def rows(self, paths: Sequence[Path], view: View = PLAIN, batch_size: int = 64) -> StoredRows:
         """The activations of the images under the view, computing and keeping what is missing."""
         keys = [self._image_key(path) for path in paths]
         store = self.folder / fingerprint(self._prefix, self._preprocess.size, self._preprocess.fit, view.name)
