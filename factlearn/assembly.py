@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.config import DataConfig, LanguageConfig, ModelConfig, StrategyConfig, TasksConfig
+from factlearn.config import DataConfig, LanguageConfig, ModelConfig, TasksConfig
 from factlearn.datasets.base import FactDataset
 from factlearn.errors import ConfigError, DatasetError
 from factlearn.facts import Fact, FactQuery, Relevance
@@ -16,7 +16,6 @@ from factlearn.progress import say
 from factlearn.tasks import TaskSplit, agglomerative, random_balanced
 
 if TYPE_CHECKING:
-    from factlearn.lifelong.strategy import Strategy
     from factlearn.models.embedder import FactEmbedder
     from factlearn.models.preprocess import Preprocess
 
@@ -128,18 +127,3 @@ def make_preprocess(config: ModelConfig) -> "Preprocess":
     from factlearn.models.preprocess import Preprocess
 
     return Preprocess(config.image_size, config.fit)
-
-
-def make_strategy(config: StrategyConfig) -> "Strategy":
-    """The lifelong method a config names."""
-    from factlearn.lifelong.finetune import FineTune
-    from factlearn.lifelong.joint import Joint
-    from factlearn.lifelong.mas import MAS
-
-    match config.name:
-        case "mas":
-            return MAS(config.lambda_, config.penalty)
-        case "joint":
-            return Joint()
-        case _:
-            return FineTune()

@@ -5,16 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from factlearn.errors import ConfigError, FactError
 from factlearn.facts import FactQuery
-
-
-class Section(BaseModel):
-    """A part of the config; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from factlearn.lifelong.config import CONFIGS, FineTuneConfig, Section, StrategyConfig
 
 
 class DataConfig(Section):
@@ -120,31 +115,6 @@ class TrainingConfig(Section):
     """Epochs between two checkpoints that --resume can go on from."""
 
 
-class FineTuneConfig(Section):
-    """Learn each task in turn and do nothing about forgetting."""
-
-    name: Literal["finetune"] = "finetune"
-
-
-class JointConfig(Section):
-    """Learn all tasks at once: the reference that lifelong learning cannot pass."""
-
-    name: Literal["joint"] = "joint"
-
-
-class MASConfig(Section):
-    """Memory Aware Synapses, global form."""
-
-    name: Literal["mas"] = "mas"
-    lambda_: float = Field(5.0, ge=0, alias="lambda")
-    penalty: Literal["proximal", "gradient"] = "proximal"
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-StrategyConfig = Annotated[FineTuneConfig | JointConfig | MASConfig, Field(discriminator="name")]
-
-
 class EvaluationConfig(Section):
     """What is measured after each task."""
 
@@ -243,16 +213,12 @@ def _problems(error: ValidationError) -> str:
 
 
 def _keys(place: list[str]) -> list[str]:
-    """The keys a section of the config may have; a method's section is found by its name."""
-    sections: dict[str, Any] = {cls.__name__: cls for cls in Section.__subclasses__()}
+    """The keys a section of the config may have; a method's section is found by the method's name."""
     model: Any = RunConfig
     for part in place:
-        methods = [cls for cls in sections.values() if getattr(cls.model_fields.get("name"), "default", None) == part]
         field = model.model_fields.get(part)
-        annotation = field.annotation if field else None
-        model = methods[0] if methods else annotation
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            model = RunConfig if part == "strategy" else Section
+        annotation = CONFIGS.get(part) or (field.annotation if field else None)
+        model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else Section
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

@@ -15,7 +15,8 @@ from factlearn.progress import progress, say
 from factlearn.results import load_model
 from factlearn.retrieval.index import FactIndex
 from factlearn.runs import Run
-from factlearn.training import embed_inputs, run_inputs
+from factlearn.stages import run_inputs
+from factlearn.training import embed_inputs
 
 OWN_IMAGES = ("test", "train", "all")
 _MANIFESTS = (".csv", ".tsv", ".jsonl", ".parquet")

@@ -6,8 +6,8 @@ from a checkpoint draws the same numbers as one that was never interrupted.
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +17,28 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from factlearn.allocator import keep_freed_memory
-from factlearn.assembly import (
-    build_embedder,
-    choose_facts,
-    make_preprocess,
-    make_strategy,
-    make_tasks,
-    open_dataset,
-    open_language,
-)
-from factlearn.config import RunConfig, TrainingConfig
-from factlearn.datasets.base import FactDataset, Sample
+from factlearn.assembly import build_embedder, choose_facts, make_tasks, open_dataset, open_language
+from factlearn.config import RunConfig
+from factlearn.datasets.base import FactDataset
 from factlearn.errors import ImageError, RunError
 from factlearn.evaluation import Evaluation, evaluate_vectors
 from factlearn.facts import Fact
 from factlearn.files import fingerprint
 from factlearn.language import LanguageSpace
+from factlearn.lifelong.memory import bytes_of
+from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Learner, Strategy
 from factlearn.models.embedder import FactEmbedder
-from factlearn.models.inputs import Inputs, Reiterable, in_order, open_inputs
-from factlearn.models.preprocess import PLAIN, View
+from factlearn.models.inputs import Inputs, Reiterable, in_order
+from factlearn.models.preprocess import PLAIN
+from factlearn.optimizer import load_momentum, make_optimizer, momentum_of, set_rate
 from factlearn.progress import progress, say
 from factlearn.runs import Checkpoint, Run, load_tensors, save_tensors
+from factlearn.stages import StageData, importance_batches, run_inputs
 from factlearn.tasks import Task, TaskSplit
 
 
-def train(config: RunConfig, out: Path | str, *, resume: bool = False) -> Run:
+def train(config: RunConfig, out: Path | str, *, resume: bool = False, stop_after: int | None = None) -> Run:
     """Learn the tasks that the config describes, one after the other, and leave a run directory.
 
     Raises:
@@ -72,7 +68,7 @@ def train(config: RunConfig, out: Path | str, *, resume: bool = False) -> Run:
             threads=torch.get_num_threads(),
         )
     try:
-        learn_tasks(run, model, dataset, language, tasks)
+        learn_tasks(run, model, dataset, language, tasks, stop_after=stop_after)
     except ImageError:
         if not resume and not run.metrics():
             shutil.rmtree(run.folder)  # nothing was learned; the next try may use the same place
@@ -80,15 +76,24 @@ def train(config: RunConfig, out: Path | str, *, resume: bool = False) -> Run:
     return run
 
 
-def learn_tasks(run: Run, model: FactEmbedder, dataset: FactDataset, language: LanguageSpace, tasks: TaskSplit) -> None:
-    """Learn the stages that are not finished yet."""
+def learn_tasks(
+    run: Run,
+    model: FactEmbedder,
+    dataset: FactDataset,
+    language: LanguageSpace,
+    tasks: TaskSplit,
+    *,
+    stop_after: int | None = None,
+) -> None:
+    """Learn the stages that are not finished yet, of the first `stop_after` if that is given."""
     config = run.config
     fabric = _fabric(config.device)
     strategy = make_strategy(config.strategy)
     stages = strategy.stages(tasks.tasks)
+    until = len(stages) if stop_after is None else min(stop_after, len(stages))
     finished = run.finished_stages()
-    if finished == len(stages):
-        say(f"{run.folder} is finished already.")
+    if finished >= until:
+        say(f"{run.folder} has learned that already.")
         return
     if finished:
         folder = run.stage_folder(finished)
@@ -99,13 +104,17 @@ def learn_tasks(run: Run, model: FactEmbedder, dataset: FactDataset, language: L
 
     test = dataset.of_split("test")
     test_inputs = run_inputs(run.config, model, test.samples, (PLAIN,))
-    for number, stage in enumerate(stages[finished:], finished + 1):
+    for number, stage in enumerate(stages[finished:until], finished + 1):
         started = time.monotonic()
         facts = [fact for task in stage for fact in task.facts]
         data = StageData.of(config, model, language, dataset.of_split("train").of_facts(facts).samples)
         name = " + ".join(task.name for task in stage)
         say(f"Stage {number} of {len(stages)}: {name}, {len(facts)} facts, {len(data.inputs)} images.")
-        learn_stage(run, fabric, model, strategy, data, number)
+        importance = partial(importance_batches, config, model, dataset, stage, data)
+        learner, memory = learn_stage(run, fabric, model, strategy, data, number, importance)
+        strategy.after_task(learner)
+        if number == len(stages):
+            strategy.after_sequence(learner)
         vectors = embed_inputs(model.suffix, test_inputs, config.evaluation.batch_size)
         learned = [task for group in stages[:number] for task in group]
         result = evaluate_run(config, dataset, language, learned, vectors)
@@ -118,6 +127,11 @@ def learn_tasks(run: Run, model: FactEmbedder, dataset: FactDataset, language: L
                 "tasks": [task.name for task in learned],
                 "seconds": time.monotonic() - started,
                 "model_fingerprint": model.fingerprint(),
+                "memory": {
+                    "model_bytes": bytes_of(model.parameters()),
+                    "training_bytes": memory,
+                    "stored_bytes": strategy.memory().stored_bytes,
+                },
                 "evaluation": result.to_json(),
             },
         )
@@ -128,8 +142,16 @@ def learn_tasks(run: Run, model: FactEmbedder, dataset: FactDataset, language: L
         )
 
 
-def learn_stage(run: Run, fabric: Any, model: FactEmbedder, strategy: Strategy, data: "StageData", number: int) -> None:
-    """Learn one stage, from its checkpoint if there is one."""
+def learn_stage(
+    run: Run,
+    fabric: Any,
+    model: FactEmbedder,
+    strategy: Strategy,
+    data: StageData,
+    number: int,
+    importance: Callable[[], Iterator[Any]],
+) -> tuple[Learner, int]:
+    """Learn one stage, from its checkpoint if there is one; the learner, and the bytes the strategy held meanwhile."""
     config = run.config.training
     optimizer = make_optimizer(model, config)
     first_epoch = 0
@@ -140,10 +162,9 @@ def learn_stage(run: Run, fabric: Any, model: FactEmbedder, strategy: Strategy, 
         strategy.load_state(checkpoint.strategy)
         run.rewind_metrics(checkpoint.metric_lines)
         first_epoch = checkpoint.epoch
-    inputs = Reiterable(lambda: in_order(data.inputs, run.config.evaluation.batch_size))
-    model.suffix.fit(inputs)
+    model.suffix.fit(in_order(data.inputs, run.config.evaluation.batch_size))
     module, optimizer = fabric.setup(model.suffix, optimizer)
-    learner = Learner(model.suffix, optimizer, task=number - 1, inputs=inputs)
+    learner = Learner(model.suffix, optimizer, task=number - 1, inputs=Reiterable(importance))
     strategy.before_task(learner)
     steps = -(-len(data.inputs) // config.batch_size)
     tensorboard = _tensorboard(run)
@@ -153,11 +174,14 @@ def learn_stage(run: Run, fabric: Any, model: FactEmbedder, strategy: Strategy, 
             seed = derived_seed(run.config.seed, number, epoch)
             torch.manual_seed(seed)
             module.train()
+            learner.epoch = epoch
             losses = []
             for step, (batch, targets, mask) in enumerate(data.epoch(seed, config.batch_size)):
                 set_rate(optimizer, config, epoch, step + epoch * steps)
-                loss = masked_squared_distance(module(batch), targets, mask)
-                fabric.backward(loss)
+                vectors = module(batch)
+                loss = masked_squared_distance(vectors, targets, mask)
+                extra = strategy.extra_loss(learner, batch, vectors)
+                fabric.backward(loss if extra is None else loss + extra)
                 if config.clip_norm is not None:
                     fabric.clip_gradients(module, optimizer, max_norm=config.clip_norm)
                 strategy.after_backward(learner)
@@ -177,83 +201,15 @@ def learn_stage(run: Run, fabric: Any, model: FactEmbedder, strategy: Strategy, 
                 tensorboard.add_scalar(f"loss/stage {number}", mean, epoch + 1)
             if (epoch + 1) % config.checkpoint_epochs == 0 and epoch + 1 < config.epochs:
                 save_checkpoint(run, model, optimizer, strategy, number, epoch + 1)
-    strategy.after_task(learner)
     if tensorboard:
         tensorboard.close()
+    return learner, strategy.memory().training_bytes
 
 
 def masked_squared_distance(vectors: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
     """The loss: squared distance to each unit the fact has, summed over units, averaged over images."""
     distances = (vectors - targets).square().sum(dim=2)
     return (distances * mask).sum(dim=1).mean()
-
-
-@dataclass(frozen=True)
-class StageData:
-    """The training images of a stage with their facts' vectors."""
-
-    inputs: Inputs
-    targets: Tensor
-    mask: Tensor
-    views: int
-
-    @classmethod
-    def of(
-        cls, config: RunConfig, model: FactEmbedder, language: LanguageSpace, samples: Sequence[Sample]
-    ) -> "StageData":
-        """Open the samples' inputs under every view that augmentation draws from."""
-        views = augmentation_views(config.training)
-        vectors, mask = language.embed([sample.fact for sample in samples if sample.fact])
-        device = next(model.suffix.parameters()).device
-        inputs = run_inputs(config, model, samples, views)
-        return cls(
-            inputs,
-            torch.from_numpy(vectors).to(device),
-            torch.from_numpy(mask).to(device).float(),
-            len(views),
-        )
-
-    def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Every image once, in random order, each under a random view."""
-        generator = np.random.default_rng(seed)
-        order = generator.permutation(len(self.inputs))
-        views = generator.integers(self.views, size=len(order))
-        cuts = range(batch_size, len(order), batch_size)
-        requests = list(zip(np.split(order, cuts), np.split(views, cuts), strict=True))
-        device = self.targets.device
-        for (positions, _), batch in zip(requests, self.inputs.batches(requests), strict=True):
-            rows = torch.from_numpy(positions).to(device)
-            yield batch.to(device), self.targets[rows], self.mask[rows]
-
-
-def augmentation_views(config: TrainingConfig) -> list[View]:
-    """The plain view, and those that flipping and zooming add."""
-    flips = (False, True) if config.flip else (False,)
-    return [View(flip, zoom) for zoom in (1.0, *config.zoom) for flip in flips]
-
-
-def make_optimizer(model: FactEmbedder, config: TrainingConfig) -> torch.optim.SGD:
-    """SGD with one group for the convolutions and one for the fully connected layers."""
-    convolutions = list(model.suffix.convolutions.parameters())
-    ids = {id(parameter) for parameter in convolutions}
-    heads = [parameter for parameter in model.suffix.parameters() if id(parameter) not in ids]
-    groups: list[dict[str, Any]] = [{"params": heads, "scale": config.head_rate}]
-    if convolutions:
-        groups.append({"params": convolutions, "scale": 1.0})
-    return torch.optim.SGD(groups, lr=config.learning_rate, momentum=config.momentum, weight_decay=config.weight_decay)
-
-
-def set_rate(optimizer: torch.optim.Optimizer, config: TrainingConfig, epoch: int, step: int) -> None:
-    """Set the learning rates: the schedule goes by epochs, the warm-up by steps."""
-    factor = 1.0
-    if config.schedule == "cosine":
-        factor = 0.5 * (1 + float(np.cos(np.pi * epoch / config.epochs)))
-    elif config.schedule == "step":
-        factor = 0.1 ** sum(epoch >= mark for mark in config.step_epochs)
-    if step < config.warmup_steps:
-        factor *= (step + 1) / config.warmup_steps
-    for group in optimizer.param_groups:
-        group["lr"] = config.learning_rate * group["scale"] * factor
 
 
 def embed_inputs(module: nn.Module, inputs: Inputs, batch_size: int) -> NDArray[np.float32]:
@@ -300,34 +256,12 @@ def derived_seed(seed: int, *place: Any) -> int:
     return int(fingerprint(seed, *place)[:8], 16)
 
 
-def load_momentum(optimizer: torch.optim.Optimizer, state: dict[str, Tensor]) -> None:
-    """Take back SGD's momentum, by the parameters' order."""
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    for name, buffer in state.items():
-        parameter = parameters[int(name)]
-        optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter.device)
-
-
 def save_checkpoint(run: Run, model: FactEmbedder, optimizer: Any, strategy: Strategy, stage: int, epoch: int) -> None:
     """Keep the middle of a stage."""
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    momentum = {
-        str(place): optimizer.state[parameter]["momentum_buffer"]
-        for place, parameter in enumerate(parameters)
-        if optimizer.state.get(parameter, {}).get("momentum_buffer") is not None
-    }
+    momentum = momentum_of(optimizer)
     run.save_checkpoint(
         Checkpoint(stage, epoch, run.metric_lines(), dict(model.suffix.state_dict()), momentum, strategy.state())
     )
-
-
-def run_inputs(config: RunConfig, model: FactEmbedder, samples: Sequence[Sample], views: Sequence[View]) -> Inputs:
-    """The inputs of a run's own images: kept activations where layers are frozen."""
-    from factlearn.assets import cache_dir
-
-    store = cache_dir() / "activations" if config.model.keep_activations else None
-    paths = [sample.path for sample in samples]
-    return open_inputs(model, make_preprocess(config.model), paths, views=views, store=store)
 
 
 def _check_same_run(run: Run, config: RunConfig, dataset: FactDataset) -> None:

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from factlearn.config import parse_config
 from factlearn.errors import FactlearnError, LanguageError, RunError
+from factlearn.optimizer import set_rate
 from factlearn.results import load_model, load_result
 from factlearn.runs import Run, load_tensors
-from factlearn.training import augmentation_views, masked_squared_distance, set_rate, train
+from factlearn.stages import augmentation_views
+from factlearn.training import masked_squared_distance, train
 
 
 def learn(config, folder, **changes):
@@ -202,3 +204,65 @@ def test_a_fact_without_word_vectors_is_named_before_anything_is_written(config,
     with pytest.raises(LanguageError, match="quux"):
         learn(config, tmp_path / "run", data__manifest=str(bad))
     assert not (tmp_path / "run").exists()
+
+
+METHODS = ["l-mas", "mas-vector", "ewc", "si", "lwf", "ebll", "imm-mean", "imm-mode"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_learns_facts_and_resumes_bit_for_bit(config, tmp_path, monkeypatch, name):
+    strategy = {"name": name}
+    whole = learn(config, tmp_path / "whole", strategy=strategy)
+    original = Run.log
+    logged = []
+
+    def interrupt(self, **values):
+        original(self, **values)
+        logged.append(values)
+        if len(logged) == 6:  # in the second stage, after a checkpoint of it
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "log", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        learn(config, tmp_path / "cut", strategy=strategy)
+    monkeypatch.setattr(Run, "log", original)
+    cut = train(parse_config({**config, "strategy": strategy}, "test"), tmp_path / "cut", resume=True)
+    for file in ("model", "strategy"):
+        one, other = (load_tensors(run.stage_folder(2) / f"{file}.safetensors") for run in (whole, cut))
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[tensor], other[tensor]) for tensor in one)
+    memory = whole.stage(2)["memory"]
+    assert memory["model_bytes"] > 0
+    assert memory["training_bytes"] > 0
+
+
+@pytest.mark.parametrize("source", ["test", "both", ["<person, riding, bike>"], "folder"])
+def test_importance_is_measured_where_the_config_says(config, tmp_path, manifest, source):
+    if source == "folder":
+        source = str(manifest.parent)
+    plain = learn(config, tmp_path / "plain", training__epochs=1)
+    other = learn(config, tmp_path / "other", training__epochs=1, strategy__importance=source)
+    one, two = (load_tensors(run.stage_folder(1) / "strategy.safetensors") for run in (plain, other))
+    omegas = [name for name in one if name.startswith("omega.")]
+    assert omegas
+    assert not all(torch.allclose(one[name], two[name]) for name in omegas)
+    assert all(torch.equal(one[name], two[name]) for name in one if name.startswith("theta_star."))
+
+
+def test_importance_can_differ_from_task_to_task(config, tmp_path):
+    by_task = {"task 1": "test", "task 2": "train"}
+    mixed = learn(config, tmp_path / "mixed", training__epochs=1, strategy__importance=by_task)
+    tested = learn(config, tmp_path / "tested", training__epochs=1, strategy__importance="test")
+    first = [load_tensors(run.stage_folder(1) / "strategy.safetensors") for run in (mixed, tested)]
+    assert all(torch.equal(first[0][name], first[1][name]) for name in first[0])
+
+
+def test_training_can_stop_after_some_tasks_and_go_on_later(config, tmp_path):
+    raw = parse_config(config, "test")
+    whole = train(raw, tmp_path / "whole")
+    run = train(raw, tmp_path / "run", stop_after=1)
+    assert run.finished_stages() == 1
+    run = train(raw, tmp_path / "run", resume=True)
+    assert run.finished_stages() == 2
+    one, two = (load_tensors(r.stage_folder(2) / "model.safetensors") for r in (whole, run))
+    assert all(torch.equal(one[name], two[name]) for name in one)
