@@ -87,9 +87,7 @@ class Importance:
                 count = float((file.metadata() or {})["count"])
                 return cls({name: file.get_tensor(name) for name in file.keys()}, count)  # noqa: SIM118
         except (OSError, SafetensorError, KeyError, ValueError) as error:
-            raise ModelError(
-                f"{path} is not a readable importance file; estimate importance again."
-            ) from error
+            raise ModelError(f"{path} is not a readable importance file; estimate importance again.") from error
 
 
 class Estimator:
@@ -147,13 +145,9 @@ class Estimator:
             raw = self.model(inputs)
         output = forward.flat(raw, len(inputs))
         if self.measure.scores and not forward.one_row_of_scores(raw):
-            raise ModelError(
-                "A categorical Fisher needs class scores, one vector a sample; choose 'gaussian'."
-            )
+            raise ModelError("A categorical Fisher needs class scores, one vector a sample; choose 'gaussian'.")
         if not output.detach().isfinite().all():
-            raise ModelError(
-                "The model's output is not finite, so importance is undefined; check inputs and weights."
-            )
+            raise ModelError("The model's output is not finite, so importance is undefined; check inputs and weights.")
         accumulator.uses = trace.uses
         for name in trace.general:
             del accumulator.uses[name]
@@ -260,7 +254,7 @@ def _beginning(parameters: dict[str, Tensor], start: Importance | None) -> Impor
         for name, parameter in parameters.items():
             kind = torch.promote_types(parameter.dtype, torch.float32)
             sums[name] = torch.zeros(parameter.shape, dtype=kind, device=parameter.device)
-        return Importance(sums, 0.0).merge(start or Importance())
+        return Importance(sums) if start is None else Importance(sums).merge(start)
 
 
 def _checked(weights: Tensor, samples: int) -> Tensor:

@@ -60,16 +60,17 @@ class Accumulator:
     def _add(self, name: str, received: list[tuple[Layer, Tensor]]) -> None:
         total, (layer, delta) = self.sums[name], received[0]
         if len(received) == 1 and layer.sums_in_one_product(name):
-            outputs, inputs = (
-                _reduced(each.to(total.dtype), self.reduction) for each in (delta, layer.input)
-            )
+            outputs, inputs = (_reduced(each.to(total.dtype), self.reduction) for each in (delta, layer.input))
             total.addmm_(outputs.T, inputs)
             return
         step = min(layer.rows_at_once(name, delta) for layer, delta in received)
+        part: Tensor | None = None  # laid out in memory as the gradients are, so that adding is fast
         for begin in range(0, len(delta), step):
             rows = slice(begin, begin + step)
             gradients = layer.gradients(name, delta, rows).to(total.dtype)
             for other, other_delta in received[1:]:
                 gradients = gradients + other.gradients(name, other_delta, rows)
             gradients = reduced_(gradients, self.reduction)
-            total += gradients.sum(0) if len(gradients) > 1 else gradients[0]
+            found = gradients.sum(0) if len(gradients) > 1 else gradients[0]
+            part = found if part is None else part.add_(found)
+        total += part

@@ -70,9 +70,7 @@ def flat(output: Any, samples: int) -> Tensor:
     found = leaves(output)
     if not found or any(leaf.dim() < 1 or len(leaf) != samples for leaf in found):
         shapes = ", ".join(str(list(leaf.shape)) for leaf in found) or type(output).__name__
-        raise ModelError(
-            f"The model must give tensors with one row a sample, {samples} rows here, not {shapes}."
-        )
+        raise ModelError(f"The model must give tensors with one row a sample, {samples} rows here, not {shapes}.")
     rows = [leaf.reshape(samples, -1) for leaf in found]
     return rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)
 

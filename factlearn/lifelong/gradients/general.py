@@ -58,17 +58,13 @@ class GeneralPath:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "There is a performance drop")
                 output = torch.func.vmap(one, randomness="different")(copies, rows)
-            yield from _pulled(
-                output, copies, [seed[begin : begin + step] for seed in seeds], lambda grad: grad
-            )
+            yield from _pulled(output, copies, [seed[begin : begin + step] for seed in seeds], lambda grad: grad)
 
     def _one_by_one(
         self, parameters: Mapping[str, Tensor], inputs: Tensor, seeds: list[Tensor]
     ) -> Iterator[tuple[str, Tensor]]:
         for index in range(len(inputs)):
-            own = {
-                name: parameter.detach().clone().requires_grad_() for name, parameter in parameters.items()
-            }
+            own = {name: parameter.detach().clone().requires_grad_() for name, parameter in parameters.items()}
             output = flat(torch.func.functional_call(self.model, own, (inputs[index : index + 1],)), 1)
             rows = [seed[index : index + 1] for seed in seeds]
             yield from _pulled(output, own, rows, lambda gradient: gradient.unsqueeze(0))

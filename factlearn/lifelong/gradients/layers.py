@@ -89,11 +89,7 @@ class Layer:
 
     def sums_in_one_product(self, name: str) -> bool:
         """Whether each sample's gradient is an outer product, so that the sum of all is a matrix product."""
-        return (
-            self.function is F.linear
-            and self.input.dim() == 2
-            and self.measured[name] is self.named["weight"]
-        )
+        return self.function is F.linear and self.input.dim() == 2 and self.measured[name] is self.named["weight"]
 
     def rows_at_once(self, name: str, delta: Tensor) -> int:
         """How many samples' gradients of parameter `name` are best computed together."""

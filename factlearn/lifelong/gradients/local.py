@@ -114,9 +114,7 @@ class LocalTrace(Trace):
         for layer, output, version in stretch.layers:
             if output._version != version:
                 name = next(iter(layer.measured))
-                raise ModelError(
-                    f"The output of the layer with {name!r} is changed in place before any activation."
-                )
+                raise ModelError(f"The output of the layer with {name!r} is changed in place before any activation.")
             self._receive(layer, output.detach().clone())  # what follows may overwrite it
         stretch.layers.clear()
 
