@@ -55,6 +55,9 @@ def train(
     ] = None,
     set_: SetOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    tasks: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this many tasks; `factlearn learn` goes on.")
+    ] = None,
 ) -> None:
     """Learn a sequence of tasks and leave a run directory."""
     from factlearn.config import load_config
@@ -65,7 +68,7 @@ def train(
     from factlearn.tables import matrix_table
     from factlearn.training import train as learn
 
-    run = learn(loaded, folder, resume=resume)
+    run = learn(loaded, folder, resume=resume, stop_after=tasks)
     _print(matrix_table(load_result(run)))
 
 
@@ -89,6 +92,92 @@ def evaluate(
         _print_json(result.to_json())
     else:
         _print(matrix_table(result), metrics_table(result))
+
+
+@app.command()
+def adapt(
+    run: RunArgument,
+    out: Annotated[Path, typer.Option(help="The adapted run to make.")],
+    facts: Annotated[Path | None, typer.Option(help="A text file of facts or patterns to keep, one a line.")] = None,
+    images: Annotated[Path | None, typer.Option(help="A folder of images that show what to keep; no labels.")] = None,
+    used: Annotated[
+        bool, typer.Option("--used", help="Keep what the model was used for (--learn-importance).")
+    ] = False,
+) -> None:
+    """Measure importance anew on what must not be forgotten, and go on from there with `factlearn learn`."""
+    from factlearn.errors import RunError
+    from factlearn.runs import Run
+
+    opened = Run.open(run)
+    if (facts is not None) + (images is not None) + used != 1:
+        raise RunError("Say what must not be forgotten with one of --facts FILE, --images DIR and --used.")
+    from factlearn.adaptation import adapt as adapt_run
+
+    source = _lines(facts) if facts else images.expanduser().resolve() if images else None
+    adapt_run(opened, source, out)
+    print(f"{out}: adapted; go on with: factlearn learn {out}")
+
+
+@app.command()
+def learn(
+    run: RunArgument,
+    task: Annotated[
+        list[str] | None, typer.Option(help="A task by name; again for more; all that are left if not given.")
+    ] = None,
+) -> None:
+    """Learn the next tasks of a run."""
+    from factlearn.runs import Run
+
+    opened = Run.open(run)
+    from factlearn.adaptation import learn_more
+    from factlearn.results import load_result
+    from factlearn.tables import matrix_table
+
+    _print(matrix_table(load_result(learn_more(opened, task or ()))))
+
+
+@app.command()
+def importance(
+    run: RunArgument,
+    compare: Annotated[Path | None, typer.Option(help="Another run of the same network.")] = None,
+    stage: Annotated[int | None, typer.Option(help="After which stage; the last if not given.")] = None,
+    layer: Annotated[str | None, typer.Option(help="One parameter, such as shared.0.weight; all if not given.")] = None,
+    out: Annotated[Path, typer.Option(help="The picture to write: .png, .svg or .pdf.")] = Path("importance.png"),
+) -> None:
+    """Histogram of the importance of parameters, or how two runs' importances agree."""
+    from factlearn.runs import Run
+
+    opened, other = Run.open(run), Run.open(compare) if compare else None
+    from factlearn.experiments import importance_plots as plots
+    from factlearn.tables import agreement_table, importance_table
+
+    omega = plots.load_omega(opened, stage)
+    values = plots.choose_layer(omega, layer)
+    if other is None:
+        plots.plot_histogram(values, out, f"{run}, {layer or 'all parameters'}")
+        _print(importance_table(omega))
+    else:
+        second = plots.choose_layer(plots.load_omega(other, stage), layer)
+        agreed = plots.agreement(values, second)
+        plots.plot_scatter(values, second, out, (str(run), str(compare)))
+        _print(agreement_table(agreed))
+    print(out)
+
+
+@app.command()
+def memory(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories.")],
+    json: JsonOption = False,
+) -> None:
+    """Bytes that each run's method needed while learning and between tasks, measured."""
+    from factlearn.runs import Run
+    from factlearn.tables import memory_rows, memory_table
+
+    opened = [Run.open(run) for run in runs]
+    if json:
+        _print_json(memory_rows(opened))
+    else:
+        _print(memory_table(opened))
 
 
 @app.command()
@@ -159,6 +248,13 @@ def index_build(
         bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be decoded.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index already there.")] = False,
+    learn_importance: Annotated[
+        bool,
+        typer.Option(
+            "--learn-importance",
+            help="Remember in the run what these images make important; see `factlearn adapt --used`.",
+        ),
+    ] = False,
 ) -> None:
     """Embed images with a run's model and index them."""
     from factlearn.runs import Run
@@ -218,6 +314,20 @@ def demo(
     from factlearn.experiments.demo import run_demo
 
     run_demo(out, index)
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a text file that are neither empty nor comments."""
+    from factlearn.errors import FactError
+
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise FactError(f"{path} is not a readable text file of facts ({error}).") from None
+    kept = [line for line in lines if line and not line.startswith("#")]
+    if not kept:
+        raise FactError(f"{path} names no facts; write one a line, such as <person, *, tennis>.")
+    return kept
 
 
 def _print(*things: Any) -> None:

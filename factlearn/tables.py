@@ -1,9 +1,11 @@
 """Results as tables for people."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
 from factlearn.datasets.base import FactDataset
@@ -12,8 +14,10 @@ from factlearn.tasks import TaskSplit
 
 if TYPE_CHECKING:
     from factlearn.assets import Asset
+    from factlearn.experiments.importance_plots import Agreement
     from factlearn.results import RunResult
     from factlearn.retrieval.index import Hit
+    from factlearn.runs import Run
 
 
 def number(value: float | None) -> str:
@@ -114,4 +118,47 @@ def assets_table(assets: Iterable["Asset"]) -> Table:
         size = f"{asset.size / 1e6:.0f} MB"
         cached = "yes" if asset.cached else "no"
         table.add_row(asset.name, asset.kind, size, cached, asset.description, asset.licence)
+    return table
+
+
+def importance_table(omega: Mapping[str, NDArray[np.float32]]) -> Table:
+    """How importance is spread over the parameters."""
+    table = Table(title="Importance")
+    for column in ("parameter", "values", "mean", "largest", "share held by the top 1 %"):
+        table.add_column(column, justify="left" if column == "parameter" else "right")
+    for name, values in omega.items():
+        flat = np.sort(values.ravel().astype(np.float64))
+        top = flat[-max(1, len(flat) // 100) :].sum() / flat.sum() if flat.sum() else 0.0
+        table.add_row(name, f"{len(flat):,}", f"{flat.mean():.3g}", f"{flat[-1]:.3g}", f"{top:.0%}")
+    return table
+
+
+def agreement_table(agreement: "Agreement") -> Table:
+    """How two importances agree."""
+    table = Table(title="Agreement of two importances")
+    table.add_column("measure")
+    table.add_column("value", justify="right")
+    table.add_row("correlation, all parameters", number(agreement.correlation))
+    table.add_row("correlation, the most important of either", number(agreement.top_correlation))
+    table.add_row("share of the most important in common", number(agreement.overlap))
+    return table
+
+
+def memory_rows(runs: Iterable["Run"]) -> list[dict[str, Any]]:
+    """The measured bytes of each run after each of its stages."""
+    return [
+        {"run": str(run.folder), "strategy": run.config.strategy.name, "stage": stage, **run.stage(stage)["memory"]}
+        for run in runs
+        for stage in range(1, run.finished_stages() + 1)
+    ]
+
+
+def memory_table(runs: Iterable["Run"]) -> Table:
+    """Bytes beside the network itself, per stage."""
+    table = Table(title="Memory beside the network itself")
+    for column in ("run", "strategy", "stage", "network", "while learning", "between tasks"):
+        table.add_column(column, justify="left" if column in ("run", "strategy") else "right")
+    for row in memory_rows(runs):
+        sizes = [f"{row[key] / 1e6:.1f} MB" for key in ("model_bytes", "training_bytes", "stored_bytes")]
+        table.add_row(row["run"], row["strategy"], str(row["stage"]), *sizes)
     return table

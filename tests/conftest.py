@@ -90,6 +90,7 @@ def config(manifest, vectors_file, vgg_weights, tmp_path, monkeypatch):
         "tasks": {"method": "random", "count": 2},
         "model": {
             "weights": str(vgg_weights), "image_size": 32, "frozen": "conv5", "hidden": [16], "dropout": 0.2,
+            "standardise": True,
         },
         "training": {"epochs": 3, "batch_size": 5, "learning_rate": 0.05, "flip": True},
         "strategy": {"name": "mas", "lambda": 2.0},

@@ -112,7 +112,8 @@ def test_kept_activations_change_nothing_but_the_time(config, tmp_path):
 
 
 def test_convolutions_learn_where_they_are_not_frozen(config, tmp_path):
-    run = learn(config, tmp_path / "run", model__frozen="conv4", training__epochs=1)
+    config["model"] = {**config["model"], "frozen": "conv4", "standardise": False}
+    run = learn(config, tmp_path / "run", training__epochs=1, training__learning_rate=1e-4)
     first, last = (load_tensors(run.stage_folder(stage) / "model.safetensors") for stage in (1, 2))
     assert not torch.equal(first["convolutions.0.weight"], last["convolutions.0.weight"])
 

@@ -183,6 +183,11 @@ class FactIndex:
         """The ids of all images."""
         return self._items.column("id").to_pylist()  # type: ignore[no-any-return]
 
+    @property
+    def paths(self) -> list[Path]:
+        """Where the images were when they were indexed, in the order of `vectors`."""
+        return [Path(text) for text in self._items.column("path").to_pylist()]
+
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The units plain-text queries may name."""
