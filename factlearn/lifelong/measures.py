@@ -141,18 +141,12 @@ class Fisher:
         target = target.to(output.device)
         if self.likelihood == "gaussian":
             if target.numel() != output.numel():
-                raise ModelError(
-                    f"Targets must be {output.numel()} numbers, as the outputs, not {target.numel()}."
-                )
+                raise ModelError(f"Targets must be {output.numel()} numbers, as the outputs, not {target.numel()}.")
             return torch.nan_to_num(target.reshape(output.shape).to(output.dtype) - output, nan=0.0)
         if target.shape != output.shape[:1] or target.is_floating_point():
-            raise ModelError(
-                f"Class targets must be {len(output)} whole numbers, not shape {list(target.shape)}."
-            )
+            raise ModelError(f"Class targets must be {len(output)} whole numbers, not shape {list(target.shape)}.")
         if len(target) and not 0 <= int(target.min()) <= int(target.max()) < output.shape[1]:
-            raise ModelError(
-                f"Class targets must lie between 0 and {output.shape[1] - 1}, the model's last class."
-            )
+            raise ModelError(f"Class targets must lie between 0 and {output.shape[1] - 1}, the model's last class.")
         return torch.zeros_like(output).scatter_(1, target.long().unsqueeze(1), 1) - output.softmax(1)
 
 

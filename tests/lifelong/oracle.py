@@ -26,9 +26,7 @@ def loop(model: nn.Module, inputs: Tensor, scalars: Scalars = squared_norm, powe
     omega = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
     for row in inputs.split(1):
         for scalar in scalars(model(row)):
-            found = torch.autograd.grad(
-                scalar, list(parameters.values()), retain_graph=True, allow_unused=True
-            )
+            found = torch.autograd.grad(scalar, list(parameters.values()), retain_graph=True, allow_unused=True)
             for total, gradient in zip(omega.values(), found, strict=True):
                 if gradient is not None:
                     total.add_(gradient.abs().double() ** power)

@@ -192,9 +192,7 @@ class Attending(nn.Module):
 
 
 @pytest.mark.parametrize(("build", "shape"), [(Recurrent, (6, 5, 3)), (Attending, (7, 5, 8))])
-def test_parameters_without_a_formula_are_measured_by_the_definition(
-    build: type, shape: tuple[int, ...]
-) -> None:
+def test_parameters_without_a_formula_are_measured_by_the_definition(build: type, shape: tuple[int, ...]) -> None:
     model, inputs = build(), torch.randn(shape)
     assert_equal(estimate(model, inputs.split(4)).mean(), loop(model, inputs), relative=2e-5)
 

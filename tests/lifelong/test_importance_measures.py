@@ -62,9 +62,7 @@ def test_sampled_fisher_tends_to_the_true_one_and_repeats_by_seed() -> None:
     sampled = estimate(model, [inputs], Fisher("sampled", draws=3000)).mean()
     for name in true:
         assert (sampled[name] - true[name]).norm() < 0.1 * true[name].norm(), name
-    first, again, other = (
-        estimate(model, [inputs], "fisher-sampled", seed=seed).mean() for seed in (1, 1, 2)
-    )
+    first, again, other = (estimate(model, [inputs], "fisher-sampled", seed=seed).mean() for seed in (1, 1, 2))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not all(torch.equal(first[name], other[name]) for name in first)
 

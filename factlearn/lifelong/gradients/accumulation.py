@@ -64,7 +64,7 @@ class Accumulator:
             total.addmm_(outputs.T, inputs)
             return
         step = min(layer.rows_at_once(name, delta) for layer, delta in received)
-        part: Tensor | None = None  # laid out in memory as the gradients are, so that adding is fast
+        parts: list[Tensor] = []
         for begin in range(0, len(delta), step):
             rows = slice(begin, begin + step)
             gradients = layer.gradients(name, delta, rows).to(total.dtype)
@@ -72,5 +72,6 @@ class Accumulator:
                 gradients = gradients + other.gradients(name, other_delta, rows)
             gradients = reduced_(gradients, self.reduction)
             found = gradients.sum(0) if len(gradients) > 1 else gradients[0]
-            part = found if part is None else part.add_(found)
-        total += part
+            # The first takes up the others: it is laid out in memory as they are, which the total may not be.
+            parts = [parts[0].add_(found)] if parts else [found]
+        total += parts[0]
