@@ -263,6 +263,11 @@ def index_build(
     from factlearn.indexing import build_index
 
     index = build_index(opened, images, out, stage=stage, skip_unreadable=skip_unreadable, overwrite=overwrite)
+    if learn_importance:
+        from factlearn.adaptation import learn_from_use
+
+        learned = learn_from_use(opened, index)
+        print(f"{run}: importance of {learned.count:.0f} images in use")
     print(f'{out}: {len(index)} images; try: factlearn query {out} "<person, riding, *>"')
 
 

@@ -247,6 +247,12 @@ MISTAKES = {
     ),
     "a stage that does not exist": (["index", "build", "run", "--stage", "9", "--out", "i"], "no stage 9"),
     "an index already there": (["index", "build", "run", "--out", "index"], "index"),
+    "adapting to nothing": (["adapt", "run", "--out", "a"], "one of --facts"),
+    "adapting to a missing file": (["adapt", "run", "--facts", "no.txt", "--out", "a"], "no.txt"),
+    "adapting to unknown facts": (["adapt", "run", "--facts", "unknown.txt", "--out", "a"], "<cat>"),
+    "learning an unknown task": (["learn", "run", "--task", "sports"], "no task 'sports'"),
+    "learning a finished run": (["learn", "run"], "all its tasks"),
+    "importance of an unknown layer": (["importance", "run", "--layer", "fc9"], "fc9"),
     "an asset that does not exist": (["assets", "fetch", "vgg61"], "vgg61"),
     "an asset that was not fetched": (["assets", "path", "glove-6b-50d"], "not in the cache"),
 }
@@ -259,6 +265,7 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(place, mistake, monkeypatch
     write(place, "missing.csv", HEADER + "gone.png,train,dog,,\n")
     write(place, "gap.csv", HEADER + "config.yaml,train,dog,,bike\n")
     write(place, "empty.csv", "")
+    write(place, "unknown.txt", "<cat>\n")
     write(place, "corrupt.png", b"\x89PNG\r\n\x1a\nrubbish")
     write(place, "corrupt.csv", HEADER + "corrupt.png,train,dog,,\ncorrupt.png,test,dog,jumping,\n")
     Image.new("RGB", (40, 40)).save(place / "fine.png")
@@ -286,3 +293,33 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(place, mistake, monkeypatch
     assert len(said) == 1
     left = {path for path in place.rglob("*") if "cache" not in path.parts} - before
     assert not left
+
+
+def test_a_run_is_adapted_goes_on_and_shows_its_importance(place):
+    first = factlearn("train", "config.yaml", "--out", "first", "--tasks", 1, cwd=place)
+    assert first.returncode == 0, first.stderr
+    fact = json.loads((place / "first" / "tasks.json").read_text())["tasks"][0]["facts"][0]
+    write(place, "keep.txt", f"# what must stay\n{fact}\n")
+    adapted = factlearn("adapt", "first", "--facts", "keep.txt", "--out", "second", cwd=place)
+    assert adapted.returncode == 0, adapted.stderr
+    learned = factlearn("learn", "second", "--task", "task 2", cwd=place)
+    assert learned.returncode == 0, learned.stderr
+    assert "task 2" in learned.stdout
+    shown = factlearn("importance", "first", "--out", "omega.png", cwd=place)
+    assert "shared.0.weight" in shown.stdout
+    compared = factlearn("importance", "first", "--compare", "second", "--stage", 1, "--out", "both.svg", cwd=place)
+    assert compared.returncode == 0, compared.stderr
+    assert "correlation" in compared.stdout
+    assert (place / "both.svg").stat().st_size > 1000
+    rows = json.loads(factlearn("memory", "first", "second", "--json", cwd=place).stdout)
+    assert [row["stage"] for row in rows] == [1, 1, 2]
+    assert len({row["stored_bytes"] for row in rows}) == 1
+    assert "between tasks" in factlearn("memory", "run", cwd=place).stdout
+
+
+def test_importance_in_use_is_gathered_while_indexing(place, manifest):
+    built = factlearn("index", "build", "run", "--images", manifest.parent, "--out", "used", "--learn-importance", cwd=place)
+    assert built.returncode == 0, built.stderr
+    assert "importance of 54 images" in built.stdout
+    adapted = factlearn("adapt", "run", "--used", "--out", "to-use", cwd=place)
+    assert adapted.returncode == 0, adapted.stderr
