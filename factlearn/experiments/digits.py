@@ -1,6 +1,6 @@
 """Permuted digits: five tasks, one network, one shared head; every lifelong method in seconds.
 
-    python -m factlearn.experiments.digits [--methods mas ewc ...] [--seeds 3] [--tune]
+    python -m factlearn.experiments.digits [--methods mas ewc ...] [--seeds 3] [--tune] [--penalty gradient]
 
 A task is scikit-learn's digits with their 64 pixels in a fixed random order of its own. The network is a perceptron
 64-512-512-10 whose layers, the last one included, all tasks share, as in the paper's Figure 8 on permuted MNIST.
@@ -10,6 +10,7 @@ The strengths below were chosen with `--tune`: the best average accuracy over se
 """
 
 import argparse
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,17 +23,18 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from factlearn.lifelong.config import StrategyConfig
+from factlearn.errors import ModelError
+from factlearn.lifelong.config import CONFIGS, StrategyConfig
 from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Learner
 
 TASKS = 5
 EPOCHS = 10
-BATCH = 32
-RATE = 0.01
+BATCH = 128
+RATE = 0.04
 MOMENTUM = 0.9
 TUNING_SEEDS = (100, 101)
-GRID = tuple(10 ** (power / 2) for power in range(-4, 5))
+GRID = tuple(10 ** (power / 2) for power in range(-4, 7))
 
 METHODS: dict[str, dict[str, Any]] = {
     "finetune": {},
@@ -83,14 +85,14 @@ class DigitsResult:
 
 
 def permuted_tasks(seed: int, count: int = TASKS) -> list[DigitsTask]:
-    """`count` tasks; four of five images train, the same ones in every task."""
+    """`count` tasks; four of five images train, the same ones in every task. Pixels are standardised."""
     from sklearn.datasets import load_digits
 
     images, labels = (torch.from_numpy(array) for array in load_digits(return_X_y=True))
-    images = images.float() / 16
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(images), generator=generator)
     test, train = order[: len(order) // 5], order[len(order) // 5 :]
+    images = ((images - images[train].mean()) / images[train].std()).float()
     tasks = []
     for _ in range(count):
         seen = images[:, torch.randperm(64, generator=generator)]
@@ -102,13 +104,11 @@ def perceptron(seed: int) -> nn.Sequential:
     """64-512-512-10, its initial weights from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return nn.Sequential(
-            nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
-        )
+        return nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
 def learn_digits(
-    method: str, seed: int = 0, *, tasks: int = TASKS, epochs: int = EPOCHS, **settings: Any
+    method: str, seed: int = 0, *, tasks: int = TASKS, epochs: int | None = None, **settings: Any
 ) -> DigitsResult:
     """Learn the permuted digits with one method, one stage after the other.
 
@@ -116,7 +116,7 @@ def learn_digits(
         method: a strategy's name in a config.
         seed: of the permutations, the split, the initial weights and the order of images.
         tasks: how many permutations.
-        epochs: passes over each task's images.
+        epochs: passes over each task's images, `EPOCHS` if not given.
         settings: of the strategy, in place of those in `METHODS`.
     """
     config: Any = TypeAdapter(StrategyConfig).validate_python({"name": method, **METHODS[method], **settings})
@@ -134,7 +134,7 @@ def learn_digits(
         batches = list(zip(inputs.split(256), labels.split(256), strict=True))
         learner = Learner(module, optimizer, number, batches, output="scores")
         strategy.before_task(learner)
-        for epoch in range(epochs):
+        for epoch in range(EPOCHS if epochs is None else epochs):
             learner.epoch = epoch
             for rows in torch.randperm(len(inputs), generator=generator).split(BATCH):
                 scores = module(inputs[rows])
@@ -155,16 +155,23 @@ def learn_digits(
 
 @torch.no_grad()
 def accuracy_on(module: nn.Module, inputs: Tensor, labels: Tensor) -> float:
-    """Percent of the images whose highest score is the right digit's."""
-    return 100 * float((module(inputs).argmax(1) == labels).float().mean())
+    """Percent of the images whose highest score is the right digit's; NaN if a score is not finite."""
+    scores = module(inputs)
+    return 100 * float((scores.argmax(1) == labels).float().mean()) if scores.isfinite().all() else math.nan
 
 
-def tune(method: str, grid: Sequence[float] = GRID, seeds: Sequence[int] = TUNING_SEEDS) -> dict[float, float]:
-    """The average accuracy that each strength reaches on the tuning sequences."""
-    return {
-        strength: statistics.fmean(learn_digits(method, seed, **{"lambda": strength}).average for seed in seeds)
-        for strength in grid
-    }
+def tune(
+    method: str, grid: Sequence[float] = GRID, seeds: Sequence[int] = TUNING_SEEDS, **settings: Any
+) -> dict[float, float]:
+    """The average accuracy that each strength reaches on the tuning sequences; NaN where learning diverges."""
+    scores = {}
+    for strength in grid:
+        try:
+            runs = [learn_digits(method, seed, **{"lambda": strength}, **settings) for seed in seeds]
+            scores[strength] = statistics.fmean(run.average for run in runs)
+        except ModelError:  # the output is not finite, so that importance cannot be measured
+            scores[strength] = math.nan
+    return scores
 
 
 def results_table(results: dict[str, list[DigitsResult]]) -> Table:
@@ -193,18 +200,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=3, help="sequences to average over")
     parser.add_argument("--tune", action="store_true", help="find each method's strength on other permutations")
+    parser.add_argument("--penalty", choices=["proximal", "gradient"], default="proximal", help="form of penalties")
     options = parser.parse_args(arguments)
-    console = Console()
-    if not options.tune:
-        runs = {name: [learn_digits(name, seed) for seed in range(options.seeds)] for name in options.methods}
-        console.print(results_table(runs))
-        return
+    console = Console(soft_wrap=True)
+    runs: dict[str, list[DigitsResult]] = {}
     for method in options.methods:
-        if "lambda" in METHODS[method]:
-            scores = tune(method)
-            best = max(scores, key=scores.__getitem__)
-            curve = "  ".join(f"{strength:.3g}: {score:.1f}" for strength, score in scores.items())
-            console.print(f"[bold]{method}[/bold] lambda {best:.3g}   ({curve})")
+        penalised = "penalty" in CONFIGS[method].model_fields
+        settings = {"penalty": options.penalty} if penalised else {}
+        if not options.tune:
+            runs[method] = [learn_digits(method, seed, **settings) for seed in range(options.seeds)]
+        elif "lambda" in METHODS[method]:
+            scores = tune(method, **settings)
+            best = max(scores, key=lambda strength: -math.inf if math.isnan(scores[strength]) else scores[strength])
+            curve = "  ".join(f"{strength:.3g}: {_percent(score)}" for strength, score in scores.items())
+            console.print(f"[bold]{method}[/bold] lambda {best:.3g}   ({curve})", highlight=False)
+    if runs:
+        console.print(results_table(runs))
+
+
+def _percent(score: float) -> str:
+    return "diverged" if math.isnan(score) else f"{score:.1f}"
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 _BATCH = 64
-_RATE = 1e-3
+_RATE = 3e-3
 
 
 class Encoder(nn.Module):

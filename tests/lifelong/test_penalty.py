@@ -80,3 +80,23 @@ def test_the_value_is_equation_three():
     state = learner()
     penalty = QuadraticPenalty({"theta": torch.tensor([1.0, 2.0, 0.0])}, {"theta": torch.zeros(3)}, 0.5, "gradient")
     assert penalty.value(state) == pytest.approx(0.5 * (1 * 1 + 2 * 4))
+
+
+@pytest.mark.parametrize("form", ["proximal", "gradient"])
+def test_a_parameter_without_importance_is_free_and_one_number_serves_a_whole_parameter(form):
+    state = learner()
+    state.module.head = nn.Parameter(torch.ones(2))
+    state.optimizer.add_param_group({"params": [state.module.head]})
+    other = learner()
+    penalties = [
+        (state, QuadraticPenalty({"theta": torch.tensor(2.0)}, {"theta": torch.zeros(3)}, 1.0, form)),
+        (other, QuadraticPenalty({"theta": torch.full((3,), 2.0)}, {"theta": torch.zeros(3)}, 1.0, form)),
+    ]
+    for each, penalty in penalties:
+        sum(parameter.sum() for parameter in each.module.parameters()).backward()
+        penalty.after_backward(each)
+        each.optimizer.step()
+        each.optimizer.zero_grad()
+        penalty.after_step(each)
+    torch.testing.assert_close(state.module.theta, other.module.theta)
+    torch.testing.assert_close(state.module.head.detach(), torch.full((2,), 0.95))

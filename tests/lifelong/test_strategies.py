@@ -1,85 +1,111 @@
+import pytest
 import torch
-from torch import nn
 
+from factlearn.lifelong.config import CONFIGS
 from factlearn.lifelong.finetune import FineTune
 from factlearn.lifelong.joint import Joint
-from factlearn.lifelong.mas import MAS
-from factlearn.lifelong.strategy import Learner
+from tests.lifelong.sequences import STEPS, learn_sequence, losses, network, strategy_named, through_a_file
+
+METHODS = [name for name in CONFIGS if name != "joint"]
+# Where 30 steps of a tiny network lose something of the first task but not all.
+STRENGTHS = {"ewc": 1.0, "imm-mean": 0.1, "imm-mode": 0.1}
+OUTPUTS = ["embedding", "scores"]
 
 
-def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 4))
+def equal(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
 
 
-def learn(module, strategy, task, inputs, targets, steps=150):
-    learner = Learner(module, torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9), task, inputs.split(8))
-    strategy.before_task(learner)
-    for _ in range(steps):
-        (module(inputs) - targets).square().sum(1).mean().backward()
-        strategy.after_backward(learner)
-        learner.optimizer.step()
-        learner.optimizer.zero_grad()
-        strategy.after_step(learner)
-    strategy.after_task(learner)
+def settings(name):
+    return {} if name in ("finetune", "joint") else {"lambda": STRENGTHS.get(name, 1.0)}
 
 
-def sequence(strategy):
-    """Learn two random regressions; the loss of the first before and after learning the second, and the second's."""
-    generator = torch.Generator().manual_seed(1)
-    data = [(torch.randn(32, 6, generator=generator), torch.randn(32, 4, generator=generator)) for _ in range(2)]
-    module = network()
-    losses = []
-    for task, (inputs, targets) in enumerate(data):
-        learn(module, strategy, task, inputs, targets)
-        with torch.no_grad():
-            losses.append([(module(x) - y).square().sum(1).mean().item() for x, y in data])
-    return losses
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_resumed_sequence_is_bit_for_bit_one_never_interrupted(name, output):
+    def make():
+        return strategy_named(name, **settings(name))
+
+    whole, _ = learn_sequence(make, output=output)
+    for stop in [(0, 7), (1, 0), (2, STEPS - 1)]:
+        resumed, _ = learn_sequence(make, output=output, stop=stop)
+        assert equal(whole, resumed), stop
 
 
-def test_mas_forgets_less_than_finetune_and_more_strength_forgets_less():
-    free = sequence(FineTune())[1][0]
-    held = [sequence(MAS(strength))[1][0] for strength in (0.01, 0.1, 1.0)]
-    assert free > held[0] > held[1] > held[2]
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "finetune"])
+def test_the_first_task_is_forgotten_less_than_by_finetune(name):
+    free, _ = learn_sequence(FineTune)
+    held, _ = learn_sequence(lambda: strategy_named(name, **settings(name)))
+    assert losses(held)[0] < losses(free)[0]
 
 
-def test_mas_without_strength_is_finetune():
-    assert sequence(MAS(0.0)) == sequence(FineTune())
+@pytest.mark.parametrize("name", ["mas", "l-mas", "mas-vector", "ewc", "si", "lwf"])
+def test_without_strength_a_method_is_finetune(name):
+    free, _ = learn_sequence(FineTune)
+    loose, _ = learn_sequence(lambda: strategy_named(name, **{"lambda": 0.0}))
+    for one, other in zip(free.parameters(), loose.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def test_importance_is_the_mean_absolute_gradient_of_each_sample():
-    module, strategy = network(), MAS(1.0)
-    inputs = torch.randn(10, 6)
-    strategy.after_task(Learner(module, torch.optim.SGD(module.parameters(), lr=0.1), 0, inputs.split(3)))
-    expected = {name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()}
-    for sample in inputs:
-        gradients = torch.autograd.grad(module(sample[None]).square().sum(), list(module.parameters()))
-        for name, gradient in zip(expected, gradients, strict=True):
-            expected[name] += gradient.abs() / len(inputs)
-    for name, omega in strategy.omega.items():
-        torch.testing.assert_close(omega, expected[name], rtol=1e-4, atol=1e-6)
+@pytest.mark.parametrize("name", ["mas", "l-mas", "mas-vector", "ewc", "si", "imm-mean"])
+@pytest.mark.parametrize("strength", [0.01, 100.0, 1e6])
+def test_the_proximal_penalty_diverges_at_no_strength(name, strength):
+    module, _ = learn_sequence(lambda: strategy_named(name, **{"lambda": strength}))
+    assert all(torch.isfinite(parameter).all() for parameter in module.parameters())
+    assert max(losses(module)) < 50
 
 
-def test_importance_adds_up_over_tasks_and_the_last_solution_is_held():
-    module, strategy = network(), MAS(1.0)
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    batches = torch.randn(10, 6).split(5)
-    strategy.after_task(Learner(module, optimizer, 0, batches))
-    once = {name: omega.clone() for name, omega in strategy.omega.items()}
-    strategy.after_task(Learner(module, optimizer, 1, batches))
-    for name, parameter in module.named_parameters():
-        torch.testing.assert_close(strategy.omega[name], 2 * once[name])
-        torch.testing.assert_close(strategy.theta_star[name], parameter.detach(), rtol=0, atol=0)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_strategy_leaves_the_network_as_free_to_learn_as_it_was(name):
+    module, _ = learn_sequence(lambda: strategy_named(name, **settings(name)))
+    assert all(parameter.requires_grad and parameter.is_leaf for parameter in module.parameters())
+    assert module.training
+    assert not any(layer._forward_pre_hooks or layer._forward_hooks for layer in module.modules())
 
 
-def test_a_strategy_goes_on_from_its_saved_state():
-    module, strategy = network(), MAS(1.0)
-    strategy.after_task(Learner(module, torch.optim.SGD(module.parameters(), lr=0.1), 0, torch.randn(4, 6).split(2)))
-    other = MAS(1.0)
-    other.load_state(strategy.state())
+@pytest.mark.parametrize("name", METHODS)
+def test_the_state_is_kept_through_a_file(name):
+    _, strategy = learn_sequence(lambda: strategy_named(name, **settings(name)))
+    other = strategy_named(name, **settings(name))
+    other.load_state(through_a_file(strategy.state()))
     assert other.state().keys() == strategy.state().keys()
-    for name, tensor in strategy.state().items():
-        torch.testing.assert_close(other.state()[name], tensor, rtol=0, atol=0)
+    for key, tensor in strategy.state().items():
+        torch.testing.assert_close(other.state()[key], tensor, rtol=0, atol=0)
+
+
+def measured_memory(name):
+    found = {}
+
+    def watch(task, moment, learner, strategy):
+        memory = strategy.memory()
+        found[task, moment] = memory.training_bytes if moment == "training" else memory.stored_bytes
+
+    learn_sequence(lambda: strategy_named(name, **settings(name)), watch=watch)
+    model = sum(parameter.numel() * 4 for parameter in network().parameters())
+    return {key: value / model for key, value in found.items()}
+
+
+def test_memory_is_that_of_the_tensors_held_in_units_of_the_network():
+    assert set(measured_memory("finetune").values()) == {0}
+    mas = measured_memory("mas")
+    assert (mas[0, "training"], mas[0, "stored"]) == (0, 2)  # omega, theta_star
+    assert (mas[2, "training"], mas[2, "stored"]) == (3, 2)  # and the share of the way back
+    si = measured_memory("si")
+    assert (si[0, "training"], si[2, "training"], si[2, "stored"]) == (4, 7, 2)
+    lwf = measured_memory("lwf")
+    assert (lwf[0, "training"], lwf[2, "training"], lwf[2, "stored"]) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["mas", "l-mas", "mas-vector", "ewc", "si", "imm-mean", "imm-mode"])
+def test_memory_between_tasks_does_not_grow_with_their_number(name):
+    memory = measured_memory(name)
+    assert memory[0, "stored"] == memory[1, "stored"] == memory[2, "stored"]
+
+
+def test_memory_of_ebll_grows_by_an_encoder_a_task():
+    memory = measured_memory("ebll")
+    assert memory[1, "stored"] == pytest.approx(2 * memory[0, "stored"])
+    assert memory[2, "stored"] == pytest.approx(3 * memory[0, "stored"])
 
 
 def test_joint_learns_all_tasks_in_one_stage_and_the_others_one_by_one():
