@@ -76,6 +76,20 @@ def train(config: RunConfig, out: Path | str, *, resume: bool = False, stop_afte
     return run
 
 
+def train_or_reuse(config: RunConfig, folder: Path) -> Run:
+    """The run in the folder if it is finished, gone on with if it was interrupted, learned anew otherwise."""
+    if not (folder / "config.yaml").is_file():
+        return train(config, folder)
+    if Run.open(folder).config != config:
+        say(f"{folder} was made with another config and is learned again.")
+        shutil.rmtree(folder)
+        return train(config, folder)
+    try:
+        return train(config, folder, resume=True)
+    except RunError as error:
+        raise RunError(f"{error} Remove {folder} to start it again.") from error
+
+
 def learn_tasks(
     run: Run,
     model: FactEmbedder,

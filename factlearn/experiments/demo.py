@@ -1,6 +1,5 @@
 """The demo: four tasks of emoji facts, learned three ways, compared, indexed and searched."""
 
-import shutil
 from pathlib import Path
 
 import yaml
@@ -10,7 +9,6 @@ from rich.table import Table
 from factlearn.assets import fetch as fetch_asset
 from factlearn.assets import find_asset
 from factlearn.config import RunConfig, load_config, parse_config
-from factlearn.errors import RunError
 from factlearn.experiments.plots import curves_svg
 from factlearn.experiments.report import write_report
 from factlearn.facts import Relevance
@@ -22,7 +20,7 @@ from factlearn.retrieval.index import FactIndex
 from factlearn.retrieval.sheet import contact_sheet
 from factlearn.runs import Run
 from factlearn.tables import hits_table, matrix_table, number
-from factlearn.training import train
+from factlearn.training import train_or_reuse
 
 TITLES = {"finetune": "FineTune", "mas": "MAS", "joint": "Joint"}
 ASSETS = ("vgg16-imagenet-conv", "glove-6b-50d", "emoji-pictures")
@@ -38,7 +36,8 @@ def run_demo(out: Path, index: Path) -> None:
     config = load_config(_config_file())
     results: dict[str, RunResult] = {}
     for method, title in TITLES.items():
-        results[title] = load_result(_learn(_with_method(config, method), out / method))
+        say(f"{title}:")
+        results[title] = load_result(train_or_reuse(_with_method(config, method), out / method))
         console.print(matrix_table(results[title]))
     console.print(_comparison(results))
 
@@ -78,22 +77,6 @@ def _with_method(config: RunConfig, method: str) -> RunConfig:
     if method == config.strategy.name:
         return config
     return parse_config({**yaml.safe_load(config.to_yaml()), "strategy": {"name": method}}, "demo")
-
-
-def _learn(config: RunConfig, folder: Path) -> Run:
-    """The run in the folder if it is finished, gone on with if it was interrupted, learned anew otherwise."""
-    say(f"{folder.name}:")
-    if not (folder / "config.yaml").is_file():
-        return train(config, folder)
-    run = Run.open(folder)
-    if run.config != config:
-        say(f"{folder} was made with another config and is learned again.")
-        shutil.rmtree(folder)
-        return train(config, folder)
-    try:
-        return train(config, folder, resume=True)
-    except RunError as error:
-        raise RunError(f"{error} Remove {folder} to start it again.") from error
 
 
 def _comparison(results: dict[str, RunResult]) -> Table:
