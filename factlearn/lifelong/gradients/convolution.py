@@ -9,22 +9,16 @@ weight gradient):
   memory than the arithmetic is worth.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import grad as nn_grad
 
 SMALL_WEIGHT = 2**15
 LITTLE_WORK = 2**24
 FEW_POSITIONS = 64
-_WEIGHT_GRADIENT: dict[int, Callable[..., Tensor]] = {
-    1: nn_grad.conv1d_weight,
-    2: nn_grad.conv2d_weight,
-    3: nn_grad.conv3d_weight,
-}
 
 
 def rows_at_once(inputs: Tensor, delta: Tensor, shape: torch.Size, budget: int) -> int:
@@ -58,14 +52,37 @@ def weight_gradients(inputs: Tensor, delta: Tensor, shape: torch.Size, options: 
         columns = columns.unflatten(1, (groups, -1))
         gradients: Tensor = delta.flatten(2).unflatten(1, (groups, -1)) @ columns.mT
         return gradients.reshape(-1, *shape)
-    wide: Tensor = _WEIGHT_GRADIENT[spatial](
-        inputs.reshape(1, -1, *inputs.shape[2:]),
-        [len(inputs) * shape[0], *shape[1:]],
-        delta.reshape(1, -1, *delta.shape[2:]),
-        groups=len(inputs) * groups,
-        **settings,
-    )
-    return wide.view(len(inputs), *shape)
+    wide = _library_gradient(_side_by_side(inputs), _side_by_side(delta), shape, len(inputs), groups, settings)
+    return wide.view(len(inputs), *shape) if len(inputs) > 1 else wide.unsqueeze(0)
+
+
+def _side_by_side(samples: Tensor) -> Tensor:
+    """All samples' channels as one sample's; a single one is left alone, and so is its layout in memory."""
+    return samples if len(samples) == 1 else samples.reshape(1, -1, *samples.shape[2:])
+
+
+def _library_gradient(
+    inputs: Tensor, delta: Tensor, shape: torch.Size, samples: int, groups: int, settings: Mapping[str, Any]
+) -> Tensor:
+    if shape.numel() > inputs[0].numel():  # the gradient comes laid out in memory as the input is: move the smaller
+        inputs, delta = inputs.contiguous(), delta.contiguous()
+    channels_last = inputs.dim() == 4 and not inputs.is_contiguous()
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    weight = delta.new_empty((samples * shape[0], *shape[1:])).contiguous(memory_format=layout)  # only for its form
+    gradient: Tensor = torch.ops.aten.convolution_backward(
+        delta,
+        inputs,
+        weight,
+        None,
+        settings["stride"],
+        settings["padding"],
+        settings["dilation"],
+        False,
+        [0] * len(settings["stride"]),
+        samples * groups,
+        [False, True, False],
+    )[1]
+    return gradient
 
 
 def _per_axis(value: Any, spatial: int) -> Any:
