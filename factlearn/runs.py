@@ -193,6 +193,10 @@ class Run:
             with atomic_write(self.metrics_path) as stream:
                 stream.writelines(kept)
 
+    def lines_before(self, stage: int) -> int:
+        """How many lines the metrics had when the stage before this one was finished."""
+        return int(self.stage(stage - 1)["metric_lines"]) if stage > 1 else 0
+
     def metric_lines(self) -> int:
         """How many lines the metrics have."""
         return len(self.metrics_path.read_bytes().splitlines()) if self.metrics_path.exists() else 0

@@ -132,6 +132,7 @@ def learn_tasks(
         vectors = embed_inputs(model.suffix, test_inputs, config.evaluation.batch_size)
         learned = [task for group in stages[:number] for task in group]
         result = evaluate_run(config, dataset, language, learned, vectors)
+        run.log(event="evaluation", stage=number, map_all=result.map_all, map_all_prefix=result.map_all_prefix)
         run.finish_stage(
             number,
             module=dict(model.suffix.state_dict()),
@@ -139,6 +140,7 @@ def learn_tasks(
             vectors={"vectors": torch.from_numpy(vectors)},
             record={
                 "tasks": [task.name for task in learned],
+                "metric_lines": run.metric_lines(),
                 "seconds": time.monotonic() - started,
                 "model_fingerprint": model.fingerprint(),
                 "memory": {
@@ -149,7 +151,6 @@ def learn_tasks(
                 "evaluation": result.to_json(),
             },
         )
-        run.log(event="evaluation", stage=number, map_all=result.map_all, map_all_prefix=result.map_all_prefix)
         say(
             f"After stage {number}: MAP over all test images "
             f"{result.map_all_prefix:.3f} prefix, {result.map_all:.3f} exact."
@@ -174,8 +175,8 @@ def learn_stage(
         model.suffix.load_state_dict(checkpoint.module)
         load_momentum(optimizer, checkpoint.optimizer)
         strategy.load_state(checkpoint.strategy)
-        run.rewind_metrics(checkpoint.metric_lines)
         first_epoch = checkpoint.epoch
+    run.rewind_metrics(checkpoint.metric_lines if checkpoint else run.lines_before(number))
     model.suffix.fit(in_order(data.inputs, run.config.evaluation.batch_size))
     module, optimizer = fabric.setup(model.suffix, optimizer)
     learner = Learner(model.suffix, optimizer, task=number - 1, inputs=Reiterable(importance))

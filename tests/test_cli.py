@@ -318,7 +318,9 @@ def test_a_run_is_adapted_goes_on_and_shows_its_importance(place):
 
 
 def test_importance_in_use_is_gathered_while_indexing(place, manifest):
-    built = factlearn("index", "build", "run", "--images", manifest.parent, "--out", "used", "--learn-importance", cwd=place)
+    built = factlearn(
+        "index", "build", "run", "--images", manifest.parent, "--out", "used", "--learn-importance", cwd=place
+    )
     assert built.returncode == 0, built.stderr
     assert "importance of 54 images" in built.stdout
     adapted = factlearn("adapt", "run", "--used", "--out", "to-use", cwd=place)

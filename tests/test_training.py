@@ -23,6 +23,23 @@ def learn(config, folder, **changes):
     return train(parse_config(raw, "test"), folder)
 
 
+def learn_interrupted(config, folder, monkeypatch, strategy, at):
+    """Train until the `at`-th line of metrics was logged, then get a Ctrl-C."""
+    original = Run.log
+    logged = []
+
+    def interrupt(self, **values):
+        original(self, **values)
+        logged.append(values)
+        if len(logged) == at:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "log", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            learn(config, folder, strategy=strategy)
+
+
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=6))
 def test_the_loss_is_the_mean_over_images_of_the_squared_distance_to_the_units_they_have(masks):
     generator = torch.Generator().manual_seed(len(masks))
@@ -80,19 +97,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(config, tmp_p
 @pytest.mark.parametrize("interrupt_at", [2, 4])
 def test_a_resumed_run_is_bit_for_bit_one_never_interrupted(config, tmp_path, monkeypatch, strategy, interrupt_at):
     whole = learn(config, tmp_path / "whole", strategy=strategy)
-    logged = []
-    original = Run.log
-
-    def interrupt(self, **values):
-        original(self, **values)
-        logged.append(values)
-        if len(logged) == interrupt_at:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Run, "log", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        learn(config, tmp_path / "cut", strategy=strategy)
-    monkeypatch.setattr(Run, "log", original)
+    learn_interrupted(config, tmp_path / "cut", monkeypatch, strategy, interrupt_at)
     cut = train(parse_config({**config, "strategy": strategy}, "test"), tmp_path / "cut", resume=True)
     assert cut.finished_stages() == whole.finished_stages()
     for stage in range(1, whole.finished_stages() + 1):
@@ -101,6 +106,15 @@ def test_a_resumed_run_is_bit_for_bit_one_never_interrupted(config, tmp_path, mo
             assert one.keys() == other.keys()
             assert all(torch.equal(one[name], other[name]) for name in one)
     assert cut.metrics() == whole.metrics()
+
+
+def test_metrics_of_epochs_that_no_checkpoint_kept_are_not_logged_twice(config, tmp_path, monkeypatch):
+    config["training"] = {**config["training"], "checkpoint_epochs": 10}
+    whole = learn(config, tmp_path / "whole")
+    for at in (2, 6):
+        learn_interrupted(config, tmp_path / f"cut-{at}", monkeypatch, config["strategy"], at)
+        cut = train(parse_config(config, "test"), tmp_path / f"cut-{at}", resume=True)
+        assert cut.metrics() == whole.metrics()
 
 
 def test_kept_activations_change_nothing_but_the_time(config, tmp_path):
@@ -214,19 +228,7 @@ METHODS = ["l-mas", "mas-vector", "ewc", "si", "lwf", "ebll", "imm-mean", "imm-m
 def test_every_method_learns_facts_and_resumes_bit_for_bit(config, tmp_path, monkeypatch, name):
     strategy = {"name": name}
     whole = learn(config, tmp_path / "whole", strategy=strategy)
-    original = Run.log
-    logged = []
-
-    def interrupt(self, **values):
-        original(self, **values)
-        logged.append(values)
-        if len(logged) == 6:  # in the second stage, after a checkpoint of it
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Run, "log", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        learn(config, tmp_path / "cut", strategy=strategy)
-    monkeypatch.setattr(Run, "log", original)
+    learn_interrupted(config, tmp_path / "cut", monkeypatch, strategy, 6)  # in the second stage, after a checkpoint
     cut = train(parse_config({**config, "strategy": strategy}, "test"), tmp_path / "cut", resume=True)
     for file in ("model", "strategy"):
         one, other = (load_tensors(run.stage_folder(2) / f"{file}.safetensors") for run in (whole, cut))
