@@ -112,7 +112,6 @@ class Estimator:
         self.importance = _beginning(self.parameters, start)
         self._general = GeneralPath(model)
         self._generator = torch.Generator().manual_seed(seed)
-        self._channels_last = True
 
     def update(self, batch: Any, weights: Tensor | None = None) -> Importance:
         """Add the importance of each input in `batch`; sample k counts `weights[k]` times.
@@ -121,7 +120,7 @@ class Estimator:
         the target, which only the empirical Fisher looks at.
         """
         inputs, target = forward.split(batch)
-        inputs = forward.ready(inputs, self.model, self._channels_last)
+        inputs = forward.ready(inputs, self.model)
         if weights is not None:
             weights = _checked(weights, len(inputs)).to(inputs.device)
         with forward.untouched(self.model):
@@ -133,9 +132,6 @@ class Estimator:
         """Measure a batch at once; one sample at a time where the model mixes samples."""
         try:
             (self._by_layer if self.measure.local else self._by_output)(inputs, target, weights)
-        except forward.LayoutRefused:
-            self._channels_last = False
-            self._measure(inputs.contiguous(), target, weights)
         except (SamplesMixed, SamplesUnclear) as reason:
             size = 1 if isinstance(reason, SamplesMixed) else len(inputs) - 1
             for rows in (slice(begin, begin + size) for begin in range(0, len(inputs), size)):
@@ -146,7 +142,7 @@ class Estimator:
         accumulator = Accumulator(self.importance.sums, self.measure.reduction)
         trace = Trace(self.parameters, len(inputs), accumulator.receive)
         with trace:
-            raw = forward.call(self.model, inputs)
+            raw = self.model(inputs)
         output = forward.flat(raw, len(inputs))
         if self.measure.scores and not forward.one_row_of_scores(raw):
             raise ModelError("A categorical Fisher needs class scores, one vector a sample; choose 'gaussian'.")
@@ -171,7 +167,7 @@ class Estimator:
         received: list[tuple[Layer, Tensor]] = []
         trace = LocalTrace(self.parameters, len(inputs), lambda layer, delta: received.append((layer, delta)))
         with trace:
-            forward.call(self.model, inputs)
+            self.model(inputs)
         if trace.general and len(inputs) > 1:
             raise SamplesMixed
         if trace.general:
