@@ -1,5 +1,6 @@
 """The command line: parses, calls, prints. What takes long to import is imported by the command that needs it."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -349,6 +350,8 @@ def _print_json(value: Any) -> None:
 
 def main() -> None:
     """Run the command line; errors of the user's become one sentence and exit code 2."""
+    # OpenMP threads that wait by spinning slow a machine that does anything else beside this to a crawl.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except FactlearnError as error:
