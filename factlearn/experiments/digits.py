@@ -31,23 +31,23 @@ from factlearn.lifelong.strategy import Learner
 TASKS = 5
 EPOCHS = 10
 BATCH = 128
-RATE = 0.04
+RATE = 0.06
 MOMENTUM = 0.9
 TUNING_SEEDS = (100, 101)
-GRID = tuple(10 ** (power / 2) for power in range(-4, 7))
+GRID = tuple(10 ** (power / 2) for power in range(-6, 7))
 
 METHODS: dict[str, dict[str, Any]] = {
     "finetune": {},
     "joint": {},
-    "mas": {"lambda": 1.0},
-    "l-mas": {"lambda": 1.0},
-    "mas-vector": {"lambda": 1.0},
-    "ewc": {"lambda": 100.0},
-    "si": {"lambda": 1.0},
-    "lwf": {"lambda": 1.0},
-    "ebll": {"lambda": 1.0},
-    "imm-mean": {"lambda": 0.01},
-    "imm-mode": {"lambda": 0.01},
+    "mas": {"lambda": 0.1},
+    "l-mas": {"lambda": 0.316},
+    "mas-vector": {"lambda": 0.316},
+    "ewc": {"lambda": 316.0},
+    "si": {"lambda": 316.0},
+    "lwf": {"lambda": 3.16},
+    "ebll": {"lambda": 3.16},
+    "imm-mean": {"lambda": 0.00316},
+    "imm-mode": {"lambda": 0.00316},
 }
 
 
@@ -166,8 +166,9 @@ def tune(
     """The average accuracy that each strength reaches on the tuning sequences; NaN where learning diverges."""
     scores = {}
     for strength in grid:
+        given: dict[str, Any] = {"lambda": strength, **settings}
         try:
-            runs = [learn_digits(method, seed, **{"lambda": strength}, **settings) for seed in seeds]
+            runs = [learn_digits(method, seed, **given) for seed in seeds]
             scores[strength] = statistics.fmean(run.average for run in runs)
         except ModelError:  # the output is not finite, so that importance cannot be measured
             scores[strength] = math.nan

@@ -142,7 +142,7 @@ class EBLLConfig(LwFConfig):
     """Encoder Based Lifelong Learning: LwF and a code of the features."""
 
     name: Literal["ebll"] = "ebll"  # type: ignore[assignment]
-    code_lambda: float = Field(0.1, ge=0, allow_inf_nan=False)
+    code_lambda: float = Field(0.01, ge=0, allow_inf_nan=False)
     """Weight of each task's code."""
     code_size: int = Field(100, ge=1)
     autoencoder_epochs: int = Field(30, ge=1)

@@ -35,9 +35,7 @@ class Consolidation(Strategy):
         """From the second task on, old parameters are held in place."""
         for name, parameter in learner.parameters().items():
             if name in self.omega and self.theta_star[name].shape != parameter.shape:
-                raise ModelError(
-                    f"The importance of {name!r} was measured for another shape; start a new run."
-                )
+                raise ModelError(f"The importance of {name!r} was measured for another shape; start a new run.")
             for held in (self.omega, self.theta_star):
                 if name in held:
                     held[name] = held[name].to(parameter.device)

@@ -34,7 +34,7 @@ class EBLL(LwF):
         temperature: float = 2.0,
         warmup_epochs: int = 5,
         *,
-        code_strength: float = 0.1,
+        code_strength: float = 0.01,
         code_size: int = 100,
         autoencoder_epochs: int = 30,
     ) -> None:

@@ -62,11 +62,20 @@ class LwF(Strategy):
         return torch.stack([(new - old).square().flatten(1).sum(1).mean() for new, old in pairs]).sum()
 
     def after_backward(self, learner: Learner) -> None:
-        """Let the new head learn alone while it warms up: without a gradient the optimizer passes by."""
-        if self.teacher is not None and learner.head and learner.epoch < self.warmup_epochs:
+        """Let the new head learn alone while it warms up, and keep the step stable at any lambda.
+
+        A parameter without a gradient is passed by. Above lambda = 1 the whole objective is divided by lambda: it is
+        least at the same point, and the distillation never weighs more than a loss does at the learning rate chosen.
+        """
+        if self.teacher is None:
+            return
+        if learner.head and learner.epoch < self.warmup_epochs:
             for name, parameter in learner.parameters().items():
                 if name not in learner.head:
                     parameter.grad = None
+        elif self.strength > 1:
+            gradients = [p.grad for p in learner.parameters().values() if p.grad is not None]
+            torch._foreach_mul_(gradients, 1 / self.strength)
 
     def after_task(self, learner: Learner) -> None:
         """The network itself is all that is kept."""

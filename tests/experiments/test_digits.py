@@ -63,7 +63,7 @@ def test_finetune_forgets_as_much_as_expected():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["mas", "l-mas", "ewc", "si"])
+@pytest.mark.parametrize("method", ["mas", "l-mas", "ewc", "si", "lwf"])
 def test_no_strength_from_a_hundredth_to_a_hundred_diverges(method):
     scores = tune(method, grid=[s for s in GRID if s <= 100], seeds=(0,))
     assert not any(math.isnan(score) for score in scores.values())

@@ -47,9 +47,9 @@ def test_without_strength_a_method_is_finetune(name):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ["mas", "l-mas", "mas-vector", "ewc", "si", "imm-mean"])
+@pytest.mark.parametrize("name", ["mas", "l-mas", "mas-vector", "ewc", "si", "imm-mean", "lwf"])
 @pytest.mark.parametrize("strength", [0.01, 100.0, 1e6])
-def test_the_proximal_penalty_diverges_at_no_strength(name, strength):
+def test_learning_diverges_at_no_strength(name, strength):
     module, _ = learn_sequence(lambda: strategy_named(name, **{"lambda": strength}))
     assert all(torch.isfinite(parameter).all() for parameter in module.parameters())
     assert max(losses(module)) < 50
