@@ -18,8 +18,10 @@ from factlearn.assembly import make_preprocess, open_dataset
 from factlearn.config import parse_config
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write, write_json
+from factlearn.lifelong.config import EWCConfig
 from factlearn.lifelong.consolidation import Consolidation
 from factlearn.lifelong.importance import Estimator, Importance
+from factlearn.lifelong.measures import Fisher
 from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Learner
 from factlearn.models.embedder import FactEmbedder
@@ -143,5 +145,9 @@ def learn_from_use(run: Run, index: FactIndex, batch_size: int = 64) -> Importan
     return estimator.importance
 
 
-def _measure_of(run: Run) -> str:
-    return {"l-mas": "local", "mas-vector": "mas-vector"}.get(run.config.strategy.name, "mas")
+def _measure_of(run: Run) -> str | Fisher:
+    """What the run's method measures on unlabelled images."""
+    strategy = run.config.strategy
+    if isinstance(strategy, EWCConfig):
+        return Fisher("sampled" if strategy.labels == "empirical" else strategy.labels, "gaussian")
+    return {"l-mas": "local", "mas-vector": "mas-vector"}.get(strategy.name, "mas")

@@ -6,6 +6,7 @@ from factlearn.config import parse_config
 from factlearn.errors import DatasetError, RunError
 from factlearn.indexing import build_index
 from factlearn.lifelong.importance import Importance, estimate
+from factlearn.lifelong.measures import Fisher
 from factlearn.models.inputs import in_order, open_inputs
 from factlearn.models.preprocess import Preprocess
 from factlearn.results import load_model
@@ -120,3 +121,14 @@ def test_importance_in_use_adds_up_online_and_can_be_adapted_to(run, tmp_path, m
     assert learn_from_use(run, index).count == 2 * len(paths)
     adapted = adapt(run, None, tmp_path / "adapted")
     assert_same(omega_of(adapted), measured_on(run, paths).mean())
+
+
+def test_importance_in_use_is_what_the_runs_own_method_measures(config, tmp_path, manifest):
+    strategy = {"name": "ewc", "labels": "true", "lambda": 1.0}
+    ewc = train(parse_config({**config, "strategy": strategy}, "test"), tmp_path / "ewc", stop_after=1)
+    index = build_index(ewc, str(manifest.parent), tmp_path / "index")
+    gathered = learn_from_use(ewc, index).mean()
+    model = load_model(ewc)
+    inputs = open_inputs(model, Preprocess(32, "crop"), index.paths, store=None)
+    fisher = estimate(model.suffix, in_order(inputs, 7), measure=Fisher("true", "gaussian")).mean()
+    assert_same(gathered, fisher)
