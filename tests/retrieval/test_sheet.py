@@ -67,12 +67,15 @@ def test_pictures_that_cannot_be_read_become_tiles_and_the_rest_is_shown(tmp_pat
 @pytest.mark.parametrize("size", [(1, 3000), (3000, 1), (1, 1)])
 def test_pictures_of_any_shape_fit(tmp_path, size):
     Image.new("RGB", size, (0, 0, 255)).save(tmp_path / "odd.png")
-    contact_sheet([hit(tmp_path / "odd.png")], tmp_path / "sheet.png", tile=64)
+    with Image.open(contact_sheet([hit(tmp_path / "odd.png")], tmp_path / "sheet.png", tile=64)) as sheet:
+        assert (0, 0, 255) in [colour for _, colour in sheet.convert("RGB").getcolors(1 << 24)]
 
 
 def test_long_and_foreign_text_is_cut_not_refused(tmp_path, picture):
     fact = Fact("persona muy larga " * 20, "montándose", "自転車")
-    contact_sheet([hit(picture, fact, score=-1e12)], tmp_path / "sheet.png", "標題 \udcff " * 50, tile=48)
+    out = contact_sheet([hit(picture, fact, score=-1e12)], tmp_path / "sheet.png", "標題 \udcff " * 50, tile=48)
+    with Image.open(out) as long, Image.open(contact_sheet([hit(picture)], tmp_path / "plain.png", tile=48)) as plain:
+        assert long.size == plain.size
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "jpeg", "webp", "PNG"])
