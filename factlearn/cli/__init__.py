@@ -1,0 +1,63 @@
+"""The command line: parses, calls, prints. What takes long to import is imported by the command that needs it."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from factlearn import __version__
+from factlearn.cli import assets, index, learning
+from factlearn.errors import FactlearnError
+
+app = typer.Typer(
+    help="Learn facts from images, task after task, without forgetting, and search them by triplet text.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+learning.add_commands(app)
+app.command()(index.query)
+app.add_typer(index.app, name="index")
+app.add_typer(assets.app, name="assets")
+
+_INTERRUPTED = 130
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"factlearn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; errors of the user's become one sentence and exit code 2."""
+    # OpenMP threads that wait by spinning slow a machine that does anything else beside this to a crawl.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        app()
+    except FactlearnError as error:
+        _stop(str(error), 2)
+    except SystemExit as stop:
+        if stop.code == _INTERRUPTED:  # how Typer ends a command at Ctrl-C
+            _stop("Interrupted. A training run goes on from its last checkpoint with --resume.", _INTERRUPTED)
+        raise
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+    except OSError as error:
+        _stop(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.", 2)
+
+
+def _stop(sentence: str, code: int) -> None:
+    print(f"factlearn: {sentence}", file=sys.stderr)
+    sys.exit(code)
