@@ -7,17 +7,45 @@ keep them, a step of the demo's network takes less than half the time (`make ben
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEEP = {_M_MMAP_THRESHOLD: 1 << 30, _M_TRIM_THRESHOLD: (1 << 31) - 1}
+_DEFAULT = {_M_MMAP_THRESHOLD: 128 << 10, _M_TRIM_THRESHOLD: 128 << 10}
+
+_for_good = False
 
 
 def keep_freed_memory() -> None:
     """Let the process keep freed memory for itself; does nothing where the C library is not glibc."""
-    if not sys.platform.startswith("linux"):
+    global _for_good  # noqa: PLW0603
+    _for_good = _set(_KEEP)
+
+
+@contextmanager
+def freed_memory_kept() -> Iterator[None]:
+    """Keep freed memory within the block, and give it back to the system after it."""
+    if _for_good or not _set(_KEEP):
+        yield
         return
     try:
-        mallopt = ctypes.CDLL(None).mallopt
+        yield
+    finally:
+        _set(_DEFAULT)
+        _glibc().malloc_trim(0)
+
+
+def _glibc() -> Any:
+    return ctypes.CDLL(None)
+
+
+def _set(options: dict[int, int]) -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = _glibc().mallopt
     except (AttributeError, OSError):
-        return
-    mallopt(_M_MMAP_THRESHOLD, 1 << 30)
-    mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
+        return False
+    return all(mallopt(option, value) for option, value in options.items())

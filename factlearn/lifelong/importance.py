@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor, nn
 
+from factlearn.allocator import freed_memory_kept
 from factlearn.errors import ModelError
 from factlearn.files import atomic_write
 from factlearn.lifelong.gradients import forward
@@ -231,10 +232,11 @@ def estimate(
         torch.Size([8, 4])
     """
     estimator = Estimator(model, measure, parameters=parameters, start=start, seed=seed)
-    for batch in batches:
-        estimator.update(batch)
-        if progress is not None:
-            progress(len(forward.split(batch)[0]))
+    with freed_memory_kept():
+        for batch in batches:
+            estimator.update(batch)
+            if progress is not None:
+                progress(len(forward.split(batch)[0]))
     return estimator.importance
 
 
