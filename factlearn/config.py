@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -115,10 +115,15 @@ class TrainingConfig(Section):
     """Epochs between two checkpoints that --resume can go on from."""
 
 
-class EvaluationConfig(Section):
-    """What is measured after each task."""
+class MeasuringConfig(Section):
+    """How images are looked at after each task."""
 
     batch_size: int = Field(128, ge=1)
+
+
+class EvaluationConfig(MeasuringConfig):
+    """What is measured after each task."""
+
     subsets: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Named groups of facts, each a list of facts or patterns such as `<person, *, tennis>`."""
 
@@ -134,23 +139,32 @@ class EvaluationConfig(Section):
         return subsets
 
 
-class RunConfig(Section):
-    """A whole run."""
+class LearningConfig(Section):
+    """What every run has, whatever it learns."""
 
     seed: int = Field(0, ge=0)
     device: str = "auto"
-    data: DataConfig = DataConfig()
-    language: LanguageConfig = LanguageConfig()
-    tasks: TasksConfig = TasksConfig()
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
     strategy: StrategyConfig = FineTuneConfig()
-    evaluation: EvaluationConfig = EvaluationConfig()
+    evaluation: MeasuringConfig = MeasuringConfig()
     tensorboard: bool = False
 
     def to_yaml(self) -> str:
         """The config as YAML, every default written out."""
         return yaml.safe_dump(self.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
+
+
+class RunConfig(LearningConfig):
+    """A whole run that learns facts."""
+
+    data: DataConfig = DataConfig()
+    language: LanguageConfig = LanguageConfig()
+    tasks: TasksConfig = TasksConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+
+
+Schema = TypeVar("Schema", bound=LearningConfig)
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
@@ -159,6 +173,13 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
     Raises:
         ConfigError: naming the file and every key that is wrong.
     """
+    raw = read_config(path)
+    apply_overrides(raw, overrides)
+    return parse_config(raw, str(path))
+
+
+def read_config(path: Path | str) -> dict[str, Any]:
+    """The plain values of a YAML config, not yet checked."""
     path = Path(path)
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -168,17 +189,26 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
         raise ConfigError(f"The config {path} is not readable YAML: {_one_line(error)}.") from error
     if not isinstance(raw, dict):
         raise ConfigError(f"The config {path} holds no keys; see configs/ for examples.")
+    return raw
+
+
+def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Set keys such as `training.epochs=3` in plain values."""
     for override in overrides:
         _apply(raw, override)
-    return parse_config(raw, str(path))
 
 
 def parse_config(raw: dict[str, Any], where: str) -> RunConfig:
-    """Check plain values against the schema."""
+    """Check plain values against the schema of a run that learns facts."""
+    return parse_as(RunConfig, raw, where)
+
+
+def parse_as(schema: type[Schema], raw: dict[str, Any], where: str) -> Schema:
+    """Check plain values against a schema."""
     try:
-        return RunConfig.model_validate(raw)
+        return schema.model_validate(raw)
     except ValidationError as error:
-        raise ConfigError(f"The config {where} is not valid: {_problems(error)}.") from None
+        raise ConfigError(f"The config {where} is not valid: {_problems(error, schema)}.") from None
 
 
 def _apply(raw: dict[str, Any], override: str) -> None:
@@ -197,7 +227,7 @@ def _apply(raw: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override}: the value is not readable YAML: {_one_line(error)}.") from None
 
 
-def _problems(error: ValidationError) -> str:
+def _problems(error: ValidationError, schema: type[LearningConfig]) -> str:
     import difflib
 
     lines = []
@@ -206,15 +236,15 @@ def _problems(error: ValidationError) -> str:
         key = ".".join(place) or "the whole"
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
-            close = difflib.get_close_matches(place[-1], _keys(place[:-1]), n=1)
+            close = difflib.get_close_matches(place[-1], _keys(schema, place[:-1]), n=1)
             message = "unknown key" + (f", did you mean {close[0]}?" if close else "")
         lines.append(f"{key}: {message[:1].lower() + message[1:]}")
     return "; ".join(lines)
 
 
-def _keys(place: list[str]) -> list[str]:
+def _keys(schema: type[LearningConfig], place: list[str]) -> list[str]:
     """The keys a section of the config may have; a method's section is found by the method's name."""
-    model: Any = RunConfig
+    model: Any = schema
     for part in place:
         field = model.model_fields.get(part)
         annotation = CONFIGS.get(part) or (field.annotation if field else None)

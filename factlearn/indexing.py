@@ -57,7 +57,7 @@ def build_index(
     dataset = open_images(run, images)
     model = load_model(run, stage)
     if images in OWN_IMAGES and run.config.model.keep_activations:
-        inputs = run_inputs(run.config, model, dataset.samples, (PLAIN,))
+        inputs = run_inputs(run.config.model, model, [sample.path for sample in dataset.samples], (PLAIN,))
         vectors, kept = embed_inputs(model.suffix, inputs, batch_size), list(range(len(dataset)))
     else:
         vectors, kept = _embed(run, model, dataset, skip_unreadable, batch_size)

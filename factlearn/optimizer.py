@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from factlearn.config import TrainingConfig
-from factlearn.models.embedder import FactEmbedder
+from factlearn.models.parts import TwoPartModel
 
 
-def make_optimizer(model: FactEmbedder, config: TrainingConfig) -> torch.optim.SGD:
+def make_optimizer(model: TwoPartModel, config: TrainingConfig) -> torch.optim.SGD:
     """SGD with one group for the convolutions and one for the fully connected layers."""
     convolutions = list(model.suffix.convolutions.parameters())
     ids = {id(parameter) for parameter in convolutions}

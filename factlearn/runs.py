@@ -9,7 +9,7 @@
     stages/1/              after the first stage (usually one task):
         model.safetensors        the learned part of the network
         strategy.safetensors     what the strategy remembers
-        vectors.safetensors      the vectors of the test images
+        vectors.safetensors      the vectors of the test images (a classifier: predictions.safetensors)
         stage.json               written last: a stage without it is not finished
     checkpoint/            the middle of a stage: model, optimizer, position; replaced whole
 
@@ -21,11 +21,11 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import yaml
 
-from factlearn.config import RunConfig, parse_config
+from factlearn.config import LearningConfig, RunConfig, parse_as
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write, write_json
 from factlearn.language import LanguageSpace
@@ -82,15 +82,19 @@ class Checkpoint:
     strategy: dict[str, "Tensor"]
 
 
-class Run:
-    """A run directory, opened."""
+class RunDirectory:
+    """A run directory, opened: what every run has, whatever it learns."""
 
-    def __init__(self, folder: Path, config: RunConfig) -> None:
+    schema: ClassVar[type[LearningConfig]] = LearningConfig
+    command: ClassVar[str] = "factlearn train"
+    config: LearningConfig
+
+    def __init__(self, folder: Path, config: LearningConfig) -> None:
         self.folder = folder
         self.config = config
 
     @classmethod
-    def create(cls, folder: Path, config: RunConfig) -> "Run":
+    def create(cls, folder: Path, config: LearningConfig) -> Self:
         """Start a run in a new or empty folder."""
         if folder.exists() and not folder.is_dir():
             raise RunError(f"{folder} is a file; give a folder for the run.")
@@ -104,17 +108,17 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, folder: Path | str) -> "Run":
+    def open(cls, folder: Path | str) -> Self:
         """Open a run that exists."""
         folder = Path(folder)
         path = folder / "config.yaml"
         if not path.is_file():
-            raise RunError(f"{folder} holds no run (no config.yaml); train one with `factlearn train`.")
+            raise RunError(f"{folder} holds no run (no config.yaml); train one with `{cls.command}`.")
         try:
             raw = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise RunError(f"{path} is not readable ({' '.join(str(error).split())}).") from error
-        return cls(folder, parse_config(raw if isinstance(raw, dict) else {}, str(path)))
+        return cls(folder, parse_as(cls.schema, raw if isinstance(raw, dict) else {}, str(path)))
 
     def describe(self, **facts: Any) -> None:
         """Record versions, seed and fingerprints."""
@@ -126,14 +130,6 @@ class Run:
     def description(self) -> dict[str, Any]:
         """What `describe` recorded."""
         return _read_json(self.folder / "run.json")
-
-    def tasks(self) -> TaskSplit:
-        """The tasks of the run."""
-        return TaskSplit.load(self.folder / "tasks.json")
-
-    def language(self) -> LanguageSpace:
-        """The language space of the run."""
-        return LanguageSpace.load(self.folder / "language")
 
     # Stages
 
@@ -155,17 +151,13 @@ class Run:
     def finish_stage(
         self,
         stage: int,
-        *,
-        module: dict[str, "Tensor"],
-        strategy: dict[str, "Tensor"],
-        vectors: dict[str, "Tensor"],
+        files: dict[str, dict[str, "Tensor"]],
         record: dict[str, Any],
     ) -> None:
-        """Keep what a stage left; the folder appears whole."""
+        """Keep what a stage left, a safetensors file a name; the folder appears whole."""
         with atomic_directory(self.stage_folder(stage)) as folder:
-            save_tensors(module, folder / "model.safetensors")
-            save_tensors(strategy, folder / "strategy.safetensors")
-            save_tensors(vectors, folder / "vectors.safetensors")
+            for name, tensors in files.items():
+                save_tensors(tensors, folder / f"{name}.safetensors")
             write_json(folder / "stage.json", record)
 
     # Metrics
@@ -230,6 +222,21 @@ class Run:
             optimizer=load_tensors(folder / "optimizer.safetensors"),
             strategy=load_tensors(folder / "strategy.safetensors"),
         )
+
+
+class Run(RunDirectory):
+    """The directory of a run that learns facts."""
+
+    schema: ClassVar[type[LearningConfig]] = RunConfig
+    config: RunConfig
+
+    def tasks(self) -> TaskSplit:
+        """The tasks of the run."""
+        return TaskSplit.load(self.folder / "tasks.json")
+
+    def language(self) -> LanguageSpace:
+        """The language space of the run."""
+        return LanguageSpace.load(self.folder / "language")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -10,23 +10,23 @@ import torch
 from torch import Tensor
 
 from factlearn.assembly import choose_facts, make_preprocess
-from factlearn.config import RunConfig, TrainingConfig
+from factlearn.config import ModelConfig, RunConfig, TrainingConfig
 from factlearn.datasets.base import FactDataset, Sample
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inputs import Inputs, in_order, open_inputs
+from factlearn.models.parts import TwoPartModel
 from factlearn.models.preprocess import PLAIN, View
 from factlearn.tasks import Task
 
 
-def run_inputs(config: RunConfig, model: FactEmbedder, samples: Sequence[Sample], views: Sequence[View]) -> Inputs:
+def run_inputs(config: ModelConfig, model: TwoPartModel, paths: Sequence[Path], views: Sequence[View]) -> Inputs:
     """The inputs of a run's own images: kept activations where layers are frozen."""
     from factlearn.assets import cache_dir
 
-    store = cache_dir() / "activations" if config.model.keep_activations else None
-    paths = [sample.path for sample in samples]
-    return open_inputs(model, make_preprocess(config.model), paths, views=views, store=store)
+    store = cache_dir() / "activations" if config.keep_activations else None
+    return open_inputs(model, make_preprocess(config), paths, views=views, store=store)
 
 
 def augmentation_views(config: TrainingConfig) -> list[View]:
@@ -52,7 +52,7 @@ class StageData:
         views = augmentation_views(config.training)
         vectors, mask = language.embed([sample.fact for sample in samples if sample.fact])
         device = next(model.suffix.parameters()).device
-        inputs = run_inputs(config, model, samples, views)
+        inputs = run_inputs(config.model, model, [sample.path for sample in samples], views)
         return cls(inputs, torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device).float(), len(views))
 
     def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -67,10 +67,20 @@ class StageData:
             rows = torch.from_numpy(positions).to(device)
             yield batch.to(device), self.targets[rows], self.mask[rows]
 
+    def loss(self, outputs: Tensor, *targets: Tensor) -> Tensor:
+        """How far the vectors of a batch are from their facts'."""
+        return masked_squared_distance(outputs, *targets)
+
     def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Every image once, in its order, with its target; NaN where the fact has no such unit."""
         targets = self.targets.masked_fill(self.mask.unsqueeze(2) == 0, float("nan"))
         yield from zip(in_order(self.inputs, batch_size), targets.split(batch_size), strict=True)
+
+
+def masked_squared_distance(vectors: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+    """The loss: squared distance to each unit the fact has, summed over units, averaged over images."""
+    distances = (vectors - targets).square().sum(dim=2)
+    return (distances * mask).sum(dim=1).mean()
 
 
 def importance_batches(
@@ -108,4 +118,4 @@ def source_inputs(
         samples = train.of_facts(choose_facts(source, train.facts)).samples
     else:
         samples = dataset.of_split("test").of_facts(facts).samples
-    return run_inputs(config, model, samples, (PLAIN,))
+    return run_inputs(config.model, model, [sample.path for sample in samples], (PLAIN,))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from factlearn.allocator import keep_freed_memory
 from factlearn.assembly import build_embedder, choose_facts, make_tasks, open_dataset, open_language
-from factlearn.config import RunConfig
+from factlearn.config import LearningConfig, RunConfig
 from factlearn.datasets.base import FactDataset
 from factlearn.errors import ImageError, RunError
 from factlearn.evaluation import Evaluation, evaluate_vectors
@@ -30,10 +30,11 @@ from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Learner, Strategy
 from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inputs import Inputs, Reiterable, in_order
+from factlearn.models.parts import TwoPartModel
 from factlearn.models.preprocess import PLAIN
 from factlearn.optimizer import load_momentum, make_optimizer, momentum_of, set_rate
 from factlearn.progress import progress, say
-from factlearn.runs import Checkpoint, Run, load_tensors, save_tensors
+from factlearn.runs import Checkpoint, Run, RunDirectory, load_tensors, save_tensors
 from factlearn.stages import StageData, importance_batches, run_inputs
 from factlearn.tasks import Task, TaskSplit
 
@@ -55,7 +56,7 @@ def train(config: RunConfig, out: Path | str, *, resume: bool = False, stop_afte
 
     if resume:
         run = Run.open(out)
-        _check_same_run(run, config, dataset)
+        check_same_run(run, config, dataset.fingerprint())
     else:
         run = Run.create(out, config)
         tasks.save(run.folder / "tasks.json")
@@ -101,7 +102,7 @@ def learn_tasks(
 ) -> None:
     """Learn the stages that are not finished yet, of the first `stop_after` if that is given."""
     config = run.config
-    fabric = _fabric(config.device)
+    fabric = make_fabric(config.device)
     strategy = make_strategy(config.strategy)
     stages = strategy.stages(tasks.tasks)
     until = len(stages) if stop_after is None else min(stop_after, len(stages))
@@ -117,7 +118,7 @@ def learn_tasks(
     model.to(fabric.device)
 
     test = dataset.of_split("test")
-    test_inputs = run_inputs(run.config, model, test.samples, (PLAIN,))
+    test_inputs = run_inputs(config.model, model, [sample.path for sample in test.samples], (PLAIN,))
     for number, stage in enumerate(stages[finished:until], finished + 1):
         started = time.monotonic()
         facts = [fact for task in stage for fact in task.facts]
@@ -135,10 +136,12 @@ def learn_tasks(
         run.log(event="evaluation", stage=number, map_all=result.map_all, map_all_prefix=result.map_all_prefix)
         run.finish_stage(
             number,
-            module=dict(model.suffix.state_dict()),
-            strategy=strategy.state(),
-            vectors={"vectors": torch.from_numpy(vectors)},
-            record={
+            {
+                "model": dict(model.suffix.state_dict()),
+                "strategy": strategy.state(),
+                "vectors": {"vectors": torch.from_numpy(vectors)},
+            },
+            {
                 "tasks": [task.name for task in learned],
                 "metric_lines": run.metric_lines(),
                 "seconds": time.monotonic() - started,
@@ -157,16 +160,33 @@ def learn_tasks(
         )
 
 
+class LearningData(Protocol):
+    """The images of a stage with what is to be learned of them."""
+
+    @property
+    def inputs(self) -> Inputs: ...
+
+    def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
+        """Every image once, in random order: batches of inputs and their targets."""
+
+    def loss(self, outputs: Any, *targets: Tensor) -> Tensor:
+        """How far the outputs of a batch are from its targets."""
+
+
 def learn_stage(
-    run: Run,
+    run: RunDirectory,
     fabric: Any,
-    model: FactEmbedder,
+    model: TwoPartModel,
     strategy: Strategy,
-    data: StageData,
+    data: LearningData,
     number: int,
     importance: Callable[[], Iterator[Any]],
+    **about: Any,
 ) -> tuple[Learner, int]:
-    """Learn one stage, from its checkpoint if there is one; the learner, and the bytes the strategy held meanwhile."""
+    """Learn one stage, from its checkpoint if there is one; the learner, and the bytes the strategy held meanwhile.
+
+    `about` is what the learner says of the network beside the defaults.
+    """
     config = run.config.training
     optimizer = make_optimizer(model, config)
     first_epoch = 0
@@ -179,7 +199,7 @@ def learn_stage(
     run.rewind_metrics(checkpoint.metric_lines if checkpoint else run.lines_before(number))
     model.suffix.fit(in_order(data.inputs, run.config.evaluation.batch_size))
     module, optimizer = fabric.setup(model.suffix, optimizer)
-    learner = Learner(model.suffix, optimizer, task=number - 1, inputs=Reiterable(importance))
+    learner = Learner(model.suffix, optimizer, task=number - 1, inputs=Reiterable(importance), **about)
     strategy.before_task(learner)
     steps = -(-len(data.inputs) // config.batch_size)
     tensorboard = _tensorboard(run)
@@ -191,11 +211,11 @@ def learn_stage(
             module.train()
             learner.epoch = epoch
             losses = []
-            for step, (batch, targets, mask) in enumerate(data.epoch(seed, config.batch_size)):
+            for step, (batch, *targets) in enumerate(data.epoch(seed, config.batch_size)):
                 set_rate(optimizer, config, epoch, step + epoch * steps)
-                vectors = module(batch)
-                loss = masked_squared_distance(vectors, targets, mask)
-                extra = strategy.extra_loss(learner, batch, vectors)
+                outputs = module(batch)
+                loss = data.loss(outputs, *targets)
+                extra = strategy.extra_loss(learner, batch, outputs)
                 fabric.backward(loss if extra is None else loss + extra)
                 if config.clip_norm is not None:
                     fabric.clip_gradients(module, optimizer, max_norm=config.clip_norm)
@@ -219,12 +239,6 @@ def learn_stage(
     if tensorboard:
         tensorboard.close()
     return learner, strategy.memory().training_bytes
-
-
-def masked_squared_distance(vectors: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
-    """The loss: squared distance to each unit the fact has, summed over units, averaged over images."""
-    distances = (vectors - targets).square().sum(dim=2)
-    return (distances * mask).sum(dim=1).mean()
 
 
 def embed_inputs(module: nn.Module, inputs: Inputs, batch_size: int) -> NDArray[np.float32]:
@@ -271,7 +285,9 @@ def derived_seed(seed: int, *place: Any) -> int:
     return int(fingerprint(seed, *place)[:8], 16)
 
 
-def save_checkpoint(run: Run, model: FactEmbedder, optimizer: Any, strategy: Strategy, stage: int, epoch: int) -> None:
+def save_checkpoint(
+    run: RunDirectory, model: TwoPartModel, optimizer: Any, strategy: Strategy, stage: int, epoch: int
+) -> None:
     """Keep the middle of a stage."""
     momentum = momentum_of(optimizer)
     run.save_checkpoint(
@@ -279,14 +295,16 @@ def save_checkpoint(run: Run, model: FactEmbedder, optimizer: Any, strategy: Str
     )
 
 
-def _check_same_run(run: Run, config: RunConfig, dataset: FactDataset) -> None:
+def check_same_run(run: RunDirectory, config: LearningConfig, data_fingerprint: str) -> None:
+    """A run goes on only with the config and the data it was started with."""
     if run.config != config:
         raise RunError(f"{run.folder} was started with another config; resume it with its own config.yaml.")
-    if run.description()["data_fingerprint"] != dataset.fingerprint():
+    if run.description()["data_fingerprint"] != data_fingerprint:
         raise RunError(f"The data of {run.folder} has changed since it was started; start a new run.")
 
 
-def _fabric(device: str) -> Any:
+def make_fabric(device: str) -> Any:
+    """The training engine on a device."""
     import logging
 
     from lightning_fabric import Fabric
@@ -298,7 +316,7 @@ def _fabric(device: str) -> Any:
         raise RunError(f"The device {device!r} cannot be used ({error}); set device to auto or cpu.") from error
 
 
-def _tensorboard(run: Run) -> Any:
+def _tensorboard(run: RunDirectory) -> Any:
     if not run.config.tensorboard:
         return None
     try:

@@ -11,8 +11,8 @@ from factlearn.errors import FactlearnError, LanguageError, RunError
 from factlearn.optimizer import set_rate
 from factlearn.results import load_model, load_result
 from factlearn.runs import Run, load_tensors
-from factlearn.stages import augmentation_views
-from factlearn.training import masked_squared_distance, train
+from factlearn.stages import augmentation_views, masked_squared_distance
+from factlearn.training import train
 
 
 def learn(config, folder, **changes):

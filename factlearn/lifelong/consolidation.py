@@ -52,10 +52,10 @@ class Consolidation(Strategy):
             self._penalty.after_step(learner)
 
     def after_task(self, learner: Learner) -> None:
-        """Measure what this task made important and remember the solution."""
+        """Measure what this task made important and remember the solution; a head of its own never changes again."""
         self._penalty = None
         measured = self.measure(learner)
-        for name, parameter in learner.parameters().items():
+        for name, parameter in learner.shared().items():
             self.accumulate(name, measured[name], parameter.detach())
 
     def accumulate(self, name: str, measured: Tensor, solution: Tensor) -> None:

@@ -19,4 +19,4 @@ Labels = Literal["true", "sampled", "empirical"]
 def fisher(learner: Learner, labels: Labels) -> dict[str, Tensor]:
     """F = 1/N sum_k (d log p(y | x_k) / d theta)^2, for labels y from where `labels` says."""
     measure = Fisher(labels, "categorical" if learner.output == "scores" else "gaussian")
-    return estimate(learner.module, learner.inputs, measure, seed=learner.task).mean()
+    return estimate(learner.measured or learner.module, learner.inputs, measure, seed=learner.task).mean()

@@ -60,7 +60,8 @@ class MeanIMM(Consolidation):
     def after_task(self, learner: Learner) -> None:
         """Add this solution to the running sums."""
         super().after_task(learner)
-        for name, weight in self.weigh(learner).items():
+        weights = self.weigh(learner)
+        for name, weight in ((name, weights[name]) for name in learner.shared()):
             old = self.precision.get(name)
             term = weight * self.theta_star[name]
             self.precision[name] = weight if old is None else old.to(weight.device) + weight

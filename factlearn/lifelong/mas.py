@@ -23,4 +23,4 @@ class MAS(Consolidation):
 
     def measure(self, learner: Learner) -> dict[str, Tensor]:
         """Eq. 2: the mean over images of each one's absolute gradient."""
-        return estimate(learner.module, learner.inputs, measure=self.measured_by).mean()
+        return estimate(learner.measured or learner.module, learner.inputs, measure=self.measured_by).mean()

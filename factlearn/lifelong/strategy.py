@@ -41,6 +41,8 @@ class Learner:
         output: what the outputs mean, unnormalised class scores or a point in an embedding space.
         epoch: number of the task's epoch being learned, from 0; the loop keeps it current.
         head: names of the parameters that belong to this task alone; empty where tasks share all.
+        measured: the same network giving only the output that importance is about, where it is not the whole: with
+            heads, one tensor, the task's own head. Its parameters have the module's names.
     """
 
     module: nn.Module
@@ -50,10 +52,15 @@ class Learner:
     output: Literal["embedding", "scores"] = "embedding"
     epoch: int = 0
     head: Collection[str] = ()
+    measured: nn.Module | None = None
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that learn, by name."""
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+
+    def shared(self) -> dict[str, nn.Parameter]:
+        """Those of them that other tasks use as well: what can be forgotten."""
+        return {name: p for name, p in self.parameters().items() if name not in self.head}
 
     def effective_rates(self) -> dict[str, float]:
         """How far one unit of steady gradient moves each parameter a step: lr / (1 - momentum)."""

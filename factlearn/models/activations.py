@@ -22,8 +22,8 @@ from torch import Tensor
 
 from factlearn.errors import RunError
 from factlearn.files import atomic_write, fingerprint, sha256_file, write_json
-from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inference import image_batches
+from factlearn.models.parts import TwoPartModel
 from factlearn.models.preprocess import PLAIN, Preprocess, View
 from factlearn.progress import progress
 
@@ -53,7 +53,7 @@ class ActivationStore:
         folder: where stores live, usually `activations` in the cache directory.
     """
 
-    def __init__(self, folder: Path, model: FactEmbedder, preprocess: Preprocess) -> None:
+    def __init__(self, folder: Path, model: TwoPartModel, preprocess: Preprocess) -> None:
         self.folder = folder
         self._model = model
         self._preprocess = preprocess

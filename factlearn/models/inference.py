@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from factlearn.errors import ImageError
-from factlearn.models.embedder import FactEmbedder
+from factlearn.models.parts import TwoPartModel
 from factlearn.models.preprocess import PLAIN, Preprocess, View, normalise
 
 _BATCHES_AHEAD = 4
@@ -79,7 +79,7 @@ def image_batches(
 
 
 def embed_images(
-    model: FactEmbedder,
+    model: TwoPartModel,
     paths: Sequence[Path],
     preprocess: Preprocess,
     *,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from factlearn.models.activations import ActivationStore
-from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inference import ahead
+from factlearn.models.parts import TwoPartModel
 from factlearn.models.preprocess import PLAIN, Preprocess, View, normalise
 
 Positions = NDArray[np.int64]
@@ -59,7 +59,7 @@ class DecodedInputs:
     """Images decoded ahead of need, sent through the frozen prefix if there is one."""
 
     def __init__(
-        self, model: FactEmbedder, preprocess: Preprocess, paths: Sequence[Path], views: Sequence[View]
+        self, model: TwoPartModel, preprocess: Preprocess, paths: Sequence[Path], views: Sequence[View]
     ) -> None:
         self._model = model
         self._preprocess = preprocess
@@ -100,7 +100,7 @@ class Reiterable(Iterable[Item]):
 
 
 def open_inputs(
-    model: FactEmbedder,
+    model: TwoPartModel,
     preprocess: Preprocess,
     paths: Sequence[Path],
     *,

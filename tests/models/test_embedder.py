@@ -4,7 +4,8 @@ from safetensors.torch import load_file, save_file
 
 from factlearn.errors import ModelError
 from factlearn.facts import UNIT_NAMES
-from factlearn.models.embedder import EmbedderShape, FactEmbedder, Standardise
+from factlearn.models.embedder import EmbedderShape, FactEmbedder
+from factlearn.models.parts import Standardise
 
 
 def embedder(**choices):
