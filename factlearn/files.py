@@ -23,8 +23,9 @@ def _beside(path: Path) -> Path:
     return path.parent / f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Have a file's content, or the names in a folder, on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -44,7 +45,7 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    _sync(path.parent)
 
 
 @contextmanager
@@ -59,17 +60,16 @@ def atomic_directory(path: Path | str) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                with open(file, "rb") as stream:
-                    os.fsync(stream.fileno())
+        for file in (temporary, *temporary.rglob("*")):
+            if not file.is_symlink():
+                _sync(file)
         if not path.exists():
             os.rename(temporary, path)
         elif not _exchange(temporary, path):
             _replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    _sync_folder(path.parent)
+    _sync(path.parent)
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -1,5 +1,7 @@
 """The fact index: images found by triplet text, with wildcards."""
 
-from factlearn.retrieval.index import FactIndex, Hit
+from factlearn.retrieval.backend import Version
+from factlearn.retrieval.hits import Hit, ShownFact
+from factlearn.retrieval.index import FactIndex
 
-__all__ = ["FactIndex", "Hit"]
+__all__ = ["FactIndex", "Hit", "ShownFact", "Version"]

@@ -1,80 +1,44 @@
-"""The fact index: images found by triplet text, with wildcards, exactly as by brute force."""
+"""The fact index: images found by triplet text, with wildcards, weights, filters and negations."""
 
+import fnmatch
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError
-from factlearn.facts import UNIT_NAMES, Fact, FactQuery, Vocabulary
+from factlearn.facts import Fact, FactQuery, Vocabulary
 from factlearn.language import LanguageSpace
-from factlearn.retrieval import storage
-from factlearn.retrieval.search import Nearest, RowSearcher, pack, unpack
+from factlearn.retrieval.backend import Backend, Images, Version
+from factlearn.retrieval.folder_backend import FolderBackend
+from factlearn.retrieval.hits import Hit, ShownFact, make_hits
+from factlearn.retrieval.manifest import ModelEntry
+from factlearn.retrieval.search import Nearest, Question, nearest, nearest_to_all, unpack
+from factlearn.retrieval.where import Filter, parse_filter
+from factlearn.scoring import unit_scores
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
-@dataclass(frozen=True)
-class Hit:
-    """An image that answers a query.
-
-    Attributes:
-        id: the image's id.
-        path: where the image was when it was indexed.
-        score: minus the sum of squared distances over the units the query names; higher is better.
-        scores: minus the squared distance of each named unit.
-        fact: the fact the image is known to show, if any.
-        metadata: what else was stored of it.
-    """
-
-    id: str
-    path: Path
-    score: float
-    scores: Mapping[str, float]
-    fact: Fact | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        fact = None if self.fact is None else str(self.fact)
-        return {
-            "id": self.id,
-            "path": str(self.path),
-            "score": self.score,
-            "scores": dict(self.scores),
-            "fact": fact,
-            "metadata": dict(self.metadata),
-        }
+Asked = str | Fact | FactQuery
+_PLAIN = (1.0, 1.0, 1.0)
 
 
 class FactIndex:
-    """Image vectors that can be asked for facts; opened from a folder with `open`, made with `create`.
+    """Image vectors that can be asked for facts; opened with `open`, made with `create`.
+
+    An opened index is a snapshot: it answers the same whatever others write meanwhile, until `reload`.
 
     Example:
         >>> index = FactIndex.open("indexes/demo")  # doctest: +SKIP
         >>> [hit.path for hit in index.query("<person, *, bike>", k=5)]  # doctest: +SKIP
+        >>> index.query("<*, riding>", without=["<*, *, horse>"], where="split = 'test'")  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        path: Path,
-        header: storage.Header,
-        rows: NDArray[np.float32],
-        items: "pa.Table",
-        language: LanguageSpace | None,
-    ) -> None:
-        self.path = path
-        self._header = header
-        self._rows = rows
-        self._items = items
+    def __init__(self, backend: Backend, language: LanguageSpace | None) -> None:
+        self.backend = backend
         self._language = language
-        self._searcher = RowSearcher(rows, self._ids)
 
     @classmethod
     def create(
@@ -85,108 +49,131 @@ class FactIndex:
         *,
         paths: Sequence[Path | str],
         language: LanguageSpace,
-        model: str,
+        model: str | Version,
         known_facts: Iterable[Fact] = (),
         facts: Sequence[Fact | None] | None = None,
         metadata: Sequence[Mapping[str, str]] | None = None,
+        files: Sequence[Mapping[str, str]] = (),
         overwrite: bool = False,
     ) -> Self:
         """Write an index of image vectors and open it.
 
         Args:
-            path: the folder to make.
+            path: the folder to make, or `milvus:...` (see `factlearn.retrieval.milvus`).
             vectors: float32 [N, 3, D].
             ids: N distinct ids, which order images of equal score.
             paths: where each image is.
             language: the space the vectors were trained to land in; saved inside the index.
-            model: the fingerprint of the model that made the vectors.
+            model: the model that made the vectors, or its fingerprint.
             known_facts: the facts the model knows; their units are those that plain-text queries may name.
             facts: the fact each image is known to show, None where unknown.
             metadata: more about each image.
+            files: size, time and SHA-256 of each image's file, by which a changed image is known later.
             overwrite: replace an index already there.
 
         Raises:
             FactIndexError: if there is nothing to index, the arguments do not fit together, a vector is not
                 finite, or the place is taken.
         """
-        count = len(ids)
-        facts = [None] * count if facts is None else facts
-        metadata = [{}] * count if metadata is None else metadata
-        _check_columns(vectors, ids, {"paths": paths, "facts": facts, "metadata": metadata})
-        if vectors.shape[-1] != language.dimension:
-            raise FactIndexError(
-                f"The vectors have dimension {vectors.shape[-1]}, the language space {language.dimension}; "
-                "index vectors of a model trained in this space."
-            )
+        images = Images(vectors, ids, paths, facts, metadata, files)
+        _check(images, language.dimension)
         known = sorted(set(known_facts))
         language.embed(known)  # so that the units of known facts are saved with the space
-        header = storage.Header(vectors.shape[-1], count, model, language.fingerprint, tuple(known))
-        items = storage.items_table(ids, paths, facts, metadata)
-        storage.write(Path(path), header, pack(vectors), items, language, overwrite=overwrite)
-        return cls.open(path, language)
+        backend = _backend_of(path).create(path, images, _version(model), known, language, overwrite=overwrite)
+        return cls(backend, language)
 
     @classmethod
-    def open(cls, path: Path | str, language: LanguageSpace | None = None, *, verify: bool = True) -> Self:
+    def open(cls, path: Path | str, language: LanguageSpace | None = None, *, verify: bool = False) -> Self:
         """Open an index; without a language space it uses the one it was built with.
 
+        Sizes of all files and the content of small ones are checked at once, vectors before they are first used.
+
         Args:
-            path: the index's folder.
+            path: the index's folder, or `milvus:...`.
             language: the space that turns query text into vectors; must be the one the index was built with.
-            verify: check the content of every file, not only its size.
+            verify: check the content of every file now.
 
         Raises:
             FactIndexError: if there is no index, a file is damaged, or the language space is another one.
         """
-        path = Path(path)
-        header, rows, items = storage.read(path, verify=verify)
-        if language is not None and language.fingerprint != header.language:
-            raise FactIndexError(
-                f"{path} was built in the language space {header.language}, not {language.fingerprint}; "
-                "distances between them mean nothing: open it without a space, or build it again in this one."
-            )
-        return cls(path, header, rows, items, language)
+        backend = _backend_of(path).open(path)
+        if verify and (problems := backend.problems()):
+            raise problems[0]
+        index = cls(backend, language)
+        index.check_language(language)
+        return index
 
-    def check_model(self, fingerprint: str) -> None:
-        """Refuse a model other than the one that made the index's vectors.
+    def check_language(self, language: LanguageSpace | None) -> None:
+        """Refuse a language space other than the index's.
 
         Raises:
             FactIndexError: if the fingerprints differ.
         """
-        if fingerprint != self.model:
-            raise FactIndexError(f"{self.path} was built by the model {self.model}, not {fingerprint}; build it again.")
+        expected = self.backend.about.language
+        if language is not None and language.fingerprint != expected:
+            raise FactIndexError(
+                f"{self.path} was built in the language space {expected}, not {language.fingerprint}; "
+                "distances between them mean nothing: open it without a space, or build it again in this one."
+            )
+
+    def check_model(self, fingerprint: str) -> None:
+        """Refuse a model that made none of the index's vectors.
+
+        Raises:
+            FactIndexError: naming those that did.
+        """
+        if fingerprint not in self.models:
+            made = ", ".join(self.models)
+            raise FactIndexError(f"{self.path} was built by the model {made}, not {fingerprint}; build it again.")
+
+    # What it holds
+
+    @property
+    def path(self) -> Path | str:
+        """The folder or address of the index."""
+        return self.backend.place
 
     def __len__(self) -> int:
-        return self._header.count
+        return len(self.backend)
 
     @property
     def dimension(self) -> int:
         """The length of a unit's vector."""
-        return self._header.dimension
+        return self.backend.about.dimension
+
+    @property
+    def models(self) -> Mapping[str, ModelEntry]:
+        """The versions of the model that made vectors, by fingerprint, oldest first."""
+        return self.backend.about.models
 
     @property
     def model(self) -> str:
-        """The fingerprint of the model that made the vectors."""
-        return self._header.model
+        """The fingerprint of the newest version."""
+        return list(self.models)[-1]
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """The facts known when the index was built, sorted."""
-        return self._header.facts
+        """The facts known, sorted."""
+        return self.backend.about.facts
 
     @property
     def vectors(self) -> NDArray[np.float32]:
-        """The image vectors [N, 3, D], memory-mapped, in the order of `ids`."""
-        return unpack(self._rows)
+        """The image vectors [N, 3, D], in the order of `ids`."""
+        return unpack(self.backend.take(self.backend.keys()))
 
     @property
     def ids(self) -> list[str]:
         """The ids of all images."""
-        return self._items.column("id").to_pylist()  # type: ignore[no-any-return]
+        return [item["id"] for item in self.items()]
 
     @property
     def paths(self) -> list[Path]:
-        """Where the images were when they were indexed, in the order of `vectors`."""
-        return [Path(text) for text in self._items.column("path").to_pylist()]
+        """Where the images were when they were indexed, in the order of `ids`."""
+        return [Path(item["path"]) for item in self.items()]
+
+    def items(self, where: str | None = None) -> Sequence[Mapping[str, Any]]:
+        """What is stored of all images, or of those that pass a filter, beside their vectors."""
+        return self.backend.items(self.backend.keys(_filter(where)))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -195,71 +182,263 @@ class FactIndex:
 
     @property
     def language(self) -> LanguageSpace:
-        """The language space of the index; loaded from its folder when first needed."""
+        """The language space of the index; loaded from it when first needed."""
         if self._language is None:
-            self._language = LanguageSpace.load(self.path / storage.LANGUAGE)
+            self._language = self.backend.load_language()
         return self._language
 
-    def query(self, query: str | Fact | FactQuery, k: int = 10) -> list[Hit]:
+    # Queries
+
+    def query(
+        self,
+        query: Asked,
+        k: int = 10,
+        *,
+        also: Sequence[Asked] = (),
+        without: Sequence[Asked] = (),
+        weights: Sequence[float] | None = None,
+        where: str | None = None,
+        offset: int = 0,
+        threshold: float | None = None,
+    ) -> list[Hit]:
         """The k images that answer a query best; all of them if there are fewer.
 
+        Args:
+            query: the fact to show.
+            k: how many images.
+            also: more facts that the same image must show; its worst score counts.
+            without: facts it must not show: an image is left out if, on the units such a fact names, that fact is
+                nearer than any other the index knows.
+            weights: of subject, predicate and object; 1 each if not given.
+            where: a filter on what is known of the images, such as "split = 'test'".
+            offset: how many of the best to leave out, for pages.
+            threshold: leave out images of lower score.
+
         Raises:
-            FactIndexError: if k is less than 1.
+            FactIndexError: if k, offset, weights or the filter make no sense.
             FactError: if the text is no query.
             LanguageError: if a unit has no vector.
         """
-        return self.query_many([query], k)[0]
+        asked = [self.parse(each) for each in (query, *also)]
+        questions = self._questions(asked, weights)
+        kept = _filter(where)
+        one = questions[0] if len(questions) == 1 else None
 
-    def query_many(self, queries: Sequence[str | Fact | FactQuery], k: int = 10) -> list[list[Hit]]:
-        """The k best images for each of several queries, in one sweep; see `query`."""
-        if k < 1:
-            raise FactIndexError(f"k must be at least 1, not {k}; it is how many images to return.")
-        parsed = [self.parse(query) for query in queries]
-        if not parsed:
+        def best(count: int) -> Nearest:
+            if one:
+                return nearest(self.backend, [one], count, kept)[0]
+            return nearest_to_all(self.backend, questions, count, kept)
+
+        named = np.logical_or.reduce([question.weights > 0 for question in questions])
+        return self._page(best, named, k, offset, threshold, [self.parse(each) for each in without])
+
+    def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
+        """The k best images for each of several queries, in one sweep where no option needs more; see `query`."""
+        if options.keys() - {"weights", "where"}:
+            return [self.query(query, k, **options) for query in queries]
+        _check_page(k, 0)
+        questions = self._questions([self.parse(query) for query in queries], options.get("weights"))
+        if not questions:
             return []
-        targets, mask = self.language.embed(parsed)
-        answers = self._searcher.nearest(targets, mask, min(k, len(self)))
-        return [self._hits(answer, named) for answer, named in zip(answers, mask, strict=True)]
+        answers = nearest(self.backend, questions, min(k, len(self)), _filter(options.get("where")))
+        return [self._hits(answer, q.weights > 0) for answer, q in zip(answers, questions, strict=True)]
 
-    def parse(self, query: str | Fact | FactQuery) -> FactQuery:
+    def similar(
+        self,
+        vector: NDArray,
+        k: int = 10,
+        *,
+        weights: Sequence[float] | None = None,
+        where: str | None = None,
+        offset: int = 0,
+        threshold: float | None = None,
+        without: Sequence[Asked] = (),
+    ) -> list[Hit]:
+        """The images whose vectors are nearest to an image's [3, D]; options as of `query`."""
+        question = Question(self._checked(vector), _weights(weights))
+        kept = _filter(where)
+        return self._page(
+            lambda count: nearest(self.backend, [question], count, kept)[0],
+            question.weights > 0,
+            k,
+            offset,
+            threshold,
+            [self.parse(each) for each in without],
+        )
+
+    def facts_of(self, vector: NDArray, k: int = 10) -> list[ShownFact]:
+        """The facts that an image's vector [3, D] shows, best first; equal ones in the order of facts."""
+        targets, mask = self.language.embed(self.facts)
+        scores = (unit_scores(targets, self._checked(vector)) * mask).sum(axis=1) / mask.sum(axis=1)
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [ShownFact(self.facts[place], float(scores[place])) for place in order]
+
+    def parse(self, query: Asked) -> FactQuery:
         """Read a query; plain words are read as units the index knows."""
         if isinstance(query, str):
             return FactQuery.parse(query, self.vocabulary)
         return FactQuery.of(query) if isinstance(query, Fact) else query
 
-    def _ids(self, positions: NDArray[np.int64]) -> list[str]:
-        return self._items.column("id").take(positions).to_pylist()  # type: ignore[no-any-return]
-
-    def _hits(self, answer: Nearest, mask: NDArray[np.bool_]) -> list[Hit]:
-        hits = []
-        for item, by_unit in zip(self._items.take(answer.positions).to_pylist(), answer.by_unit, strict=True):
-            hits.append(
-                Hit(
-                    id=item["id"],
-                    path=Path(item["path"]),
-                    score=float((by_unit * mask).sum()),
-                    scores={
-                        name: float(value)
-                        for name, value, named in zip(UNIT_NAMES, by_unit, mask, strict=True)
-                        if named
-                    },
-                    fact=None if item["fact"] is None else Fact.parse(item["fact"]),
-                    metadata={
-                        key.removeprefix(storage.METADATA): value
-                        for key, value in item.items()
-                        if key.startswith(storage.METADATA) and value is not None
-                    },
+    def _questions(self, asked: Sequence[FactQuery], weights: Sequence[float] | None) -> list[Question]:
+        targets, mask = self.language.embed(asked)
+        each = _weights(weights)
+        for query, named in zip(asked, mask, strict=True):
+            if not (named * each).any():
+                raise FactIndexError(
+                    f"The weights leave nothing of {query} to compare; give a unit it names more than 0."
                 )
-            )
-        return hits
+        return [Question(target, named * each) for target, named in zip(targets, mask, strict=True)]
+
+    def _checked(self, vector: NDArray) -> NDArray[np.float32]:
+        vector = np.asarray(vector, np.float32)
+        if vector.shape != (3, self.dimension) or not np.isfinite(vector).all():
+            raise FactIndexError(f"An image's vector must be 3 x {self.dimension} finite numbers, not {vector.shape}.")
+        return vector
+
+    def _page(
+        self,
+        best: Any,
+        named: NDArray[np.bool_],
+        k: int,
+        offset: int,
+        threshold: float | None,
+        without: Sequence[FactQuery],
+    ) -> list[Hit]:
+        """The hits from `offset` on, of a ranking that `best` gives the beginning of."""
+        _check_page(k, offset)
+        wanted = offset + k
+        count = min(wanted, len(self))
+        while True:
+            answer: Nearest = best(max(count, 1))
+            kept = self._showing_none_of(answer, without)
+            if kept.sum() >= wanted or len(answer) < count or count >= len(self):
+                break
+            count = min(2 * count, len(self))
+        if threshold is not None:
+            kept &= answer.scores >= threshold
+        places = np.flatnonzero(kept)[offset:wanted]
+        return self._hits(Nearest(answer.keys[places], answer.scores[places], answer.by_unit[places]), named)
+
+    def _showing_none_of(self, answer: Nearest, without: Sequence[FactQuery]) -> NDArray[np.bool_]:
+        kept = np.ones(len(answer), bool)
+        if not without or not len(answer):
+            return kept
+        vectors = unpack(self.backend.take(answer.keys))
+        for query in without:
+            (target,), (mask,) = self.language.embed([query])
+            others, masks = self.language.embed(self.facts)
+            others = others[(masks >= mask).all(axis=1)]  # facts that have the units it names
+            rivals = np.unique(np.where(mask[:, None], others, 0), axis=0)
+            rivals = rivals[(rivals != np.where(mask[:, None], target, 0)).any(axis=(1, 2))]
+            distance = -(unit_scores(vectors, target) * mask).sum(axis=1)
+            for rival in rivals:
+                nearer = -(unit_scores(vectors, rival) * mask).sum(axis=1) < distance
+                distance[nearer] = np.inf
+            kept &= np.isinf(distance)
+        return kept
+
+    def _hits(self, answer: Nearest, named: NDArray[np.bool_]) -> list[Hit]:
+        return make_hits(answer, self.backend.items(answer.keys), named)
+
+    # Changes
+
+    def add(
+        self,
+        vectors: NDArray,
+        ids: Sequence[str],
+        *,
+        paths: Sequence[Path | str],
+        model: str | Version,
+        known_facts: Iterable[Fact] = (),
+        facts: Sequence[Fact | None] | None = None,
+        metadata: Sequence[Mapping[str, str]] | None = None,
+        files: Sequence[Mapping[str, str]] = (),
+        language: LanguageSpace | None = None,
+    ) -> None:
+        """Add images, in place of those with the same ids, in one step; arguments as of `create`.
+
+        Raises:
+            FactIndexError: if the arguments do not fit, the model or the language space is foreign, or another
+                process writes.
+        """
+        images = Images(vectors, ids, paths, facts, metadata, files)
+        _check(images, self.dimension)
+        self.check_language(language)
+        version = _version(model, self.models)
+        self.backend.about.check_version(self.path, version)
+        known = sorted({*self.facts, *known_facts})
+        space = language or self.language
+        space.embed(known)
+        self.backend.add(images, version, known, space)
+        self.reload()
+
+    def remove(self, ids: Collection[str] = (), *, pattern: str | None = None, where: str | None = None) -> int:
+        """Remove images by id, by a pattern of ids such as "holiday/*", or by a filter; how many there were."""
+        chosen = set(ids)
+        if pattern is not None or where is not None:
+            found = self.items(where)
+            chosen |= {item["id"] for item in found if pattern is None or fnmatch.fnmatchcase(item["id"], pattern)}
+        count = self.backend.remove(chosen) if chosen else 0
+        self.reload()
+        return count
+
+    def reload(self) -> None:
+        """See the newest state."""
+        self.backend = self.backend.reload()
+        self.__dict__.pop("vocabulary", None)
+
+    def verify(self) -> list[str]:
+        """A sentence for every file that is not as it was written; none if all is well."""
+        return [str(problem) for problem in self.backend.problems()]
 
 
-def _check_columns(vectors: NDArray, ids: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> None:
+def _backend_of(path: Path | str) -> Any:
+    if str(path).startswith("milvus:"):
+        from factlearn.retrieval.milvus import MilvusBackend
+
+        return MilvusBackend
+    return FolderBackend
+
+
+def _version(model: str | Version, known: Mapping[str, ModelEntry] | None = None) -> Version:
+    """A bare fingerprint is a model of its own, or of the line of the index it is added to."""
+    if isinstance(model, Version):
+        return model
+    lineage = next(iter(known.values())).lineage if known else model
+    return Version(model, lineage)
+
+
+def _filter(where: str | None) -> Filter | None:
+    return None if where is None or not where.strip() else parse_filter(where)
+
+
+def _weights(weights: Sequence[float] | None) -> NDArray[np.float64]:
+    values = np.asarray(_PLAIN if weights is None else weights, np.float64)
+    if values.shape != (3,) or not np.isfinite(values).all() or (values < 0).any() or not values.any():
+        raise FactIndexError(f"The weights must be three numbers of at least 0, not all 0, as 1,2,1; not {weights}.")
+    return values
+
+
+def _check_page(k: int, offset: int) -> None:
+    if k < 1:
+        raise FactIndexError(f"k must be at least 1, not {k}; it is how many images to return.")
+    if offset < 0:
+        raise FactIndexError(f"The offset must be at least 0, not {offset}; it is how many images to pass over.")
+
+
+def _check(images: Images, dimension: int) -> None:
+    ids = images.ids
     if not len(ids):
         raise FactIndexError("There are no images to index; give at least one.")
-    for name, column in {"vectors": vectors, **columns}.items():
-        if len(column) != len(ids):
+    given = {"vectors": images.vectors, "paths": images.paths, "facts": images.facts, "metadata": images.metadata}
+    for name, column in given.items():
+        if column is not None and len(column) != len(ids):
             raise FactIndexError(f"There are {len(column)} {name} for {len(ids)} ids; give one an image.")
     if len(set(ids)) != len(ids):
         twice = next(name for name, times in Counter(ids).items() if times > 1)
         raise FactIndexError(f"The image id {twice!r} appears twice; every image needs its own.")
+    if images.vectors.shape[-1] != dimension:
+        raise FactIndexError(
+            f"The vectors have dimension {images.vectors.shape[-1]}, the language space {dimension}; "
+            "index vectors of a model trained in this space."
+        )

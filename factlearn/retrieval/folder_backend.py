@@ -1,0 +1,113 @@
+"""A fact index in a folder, as the index sees it."""
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from factlearn.errors import FactIndexError
+from factlearn.facts import Fact
+from factlearn.files import atomic_directory
+from factlearn.language import LanguageSpace
+from factlearn.retrieval import folder
+from factlearn.retrieval.backend import About, Images, Version
+from factlearn.retrieval.manifest import Manifest
+from factlearn.retrieval.search import pack
+from factlearn.retrieval.segments import Segment, items_table
+from factlearn.retrieval.store import FolderStore
+
+
+class FolderBackend(FolderStore):
+    """Opens, makes and changes index folders."""
+
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
+        """The state a folder is in."""
+        path = Path(path)
+        return cls(path, *folder.open_state(path))
+
+    @classmethod
+    def create(
+        cls,
+        path: Path | str,
+        images: Images,
+        version: Version,
+        facts: Sequence[Fact],
+        language: LanguageSpace,
+        *,
+        overwrite: bool,
+    ) -> Self:
+        """Make an index folder, which appears whole."""
+        path = Path(path)
+        folder.check_place(path, overwrite=overwrite)
+        rows, items = pack(images.vectors), items_table(images.columns(), images.more())
+        manifest = Manifest(
+            generation=0,
+            dimension=language.dimension,
+            language=language.fingerprint,
+            facts=tuple(map(str, facts)),
+            models={version.fingerprint: version.entry(0)},
+        )
+        with atomic_directory(path) as made:
+            folder.start_index(made, manifest, language)
+            writer = folder.Writer(made)
+            writer.append(rows, items, version.fingerprint)
+            writer.commit()
+        return cls.open(path)
+
+    @property
+    def place(self) -> Path:
+        """The folder."""
+        return self.path
+
+    @property
+    def about(self) -> About:
+        """What the index says of itself."""
+        manifest = self.manifest
+        models = dict(sorted(manifest.models.items(), key=lambda item: item[1].number))
+        return About(manifest.dimension, manifest.language, tuple(map(Fact.parse, manifest.facts)), models)
+
+    def load_language(self) -> LanguageSpace:
+        """The language space saved with the index."""
+        return LanguageSpace.load((self.path / next(iter(self.manifest.files))).parent)
+
+    def reload(self) -> "FolderBackend":
+        """The newest state; segments open already are used again."""
+        return type(self)(self.path, *folder.open_state(self.path, self.segments))
+
+    def add(self, images: Images, version: Version, facts: Iterable[Fact], language: LanguageSpace) -> None:
+        """Store images, in place of those with the same ids."""
+        rows, items = pack(images.vectors), items_table(images.columns(), images.more())
+        with folder.locked(self.path):
+            writer = folder.Writer(self.path)
+            writer.delete(lambda segment: _with_ids(segment, images.ids))
+            writer.append(rows, items, version.fingerprint)
+            writer.learn(version, tuple(map(str, facts)), language)
+            writer.compact()
+            writer.commit()
+
+    def remove(self, ids: Collection[str]) -> int:
+        """Forget images; how many there were."""
+        with folder.locked(self.path):
+            writer = folder.Writer(self.path)
+            count = writer.delete(lambda segment: _with_ids(segment, ids))
+            if count:
+                if sum(entry.count - entry.removed for entry in writer.manifest.segments) == 0:
+                    raise FactIndexError(f"{self.path} would be left without images; delete the folder instead.")
+                writer.compact()
+                writer.commit()
+        return count
+
+    def problems(self) -> list[FactIndexError]:
+        """Every file whose content is not what was written."""
+        return folder.damaged_files(self.path)
+
+
+def _with_ids(segment: Segment, ids: Collection[str]) -> NDArray[np.bool_]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = pa.array(list(ids), pa.string())
+    return pc.is_in(segment.items.column("id"), wanted).to_numpy()  # type: ignore[no-any-return]

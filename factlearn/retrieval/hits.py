@@ -1,0 +1,83 @@
+"""What a query gives back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from factlearn.facts import UNIT_NAMES, Fact
+from factlearn.retrieval.search import Nearest
+from factlearn.retrieval.segments import METADATA
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An image that answers a query.
+
+    Attributes:
+        id: the image's id.
+        path: where the image was when it was indexed.
+        score: minus the weighted sum of squared distances over the units the query names; higher is better. Of
+            several facts asked for together the worst score counts.
+        scores: minus the squared distance of each unit, of the fact that `score` is of.
+        fact: the fact the image is known to show, if any.
+        metadata: what else was stored of it.
+        model: the version of the model that embedded it.
+    """
+
+    id: str
+    path: Path
+    score: float
+    scores: Mapping[str, float]
+    fact: Fact | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        fact = None if self.fact is None else str(self.fact)
+        return {
+            "id": self.id,
+            "path": str(self.path),
+            "score": self.score,
+            "scores": dict(self.scores),
+            "fact": fact,
+            "metadata": dict(self.metadata),
+            "model": self.model,
+        }
+
+
+@dataclass(frozen=True)
+class ShownFact:
+    """A fact an image shows.
+
+    Attributes:
+        fact: one the index knows.
+        score: minus the mean squared distance over its units, so that facts of any order compare.
+    """
+
+    fact: Fact
+    score: float
+
+
+def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]], named: NDArray[np.bool_]) -> list[Hit]:
+    """The hits of an answer, given what is stored of each image and which units were asked for."""
+    return [
+        Hit(
+            id=item["id"],
+            path=Path(item["path"]),
+            score=float(score),
+            scores={name: float(value) for name, value, on in zip(UNIT_NAMES, by_unit, named, strict=True) if on},
+            fact=None if item["fact"] is None else Fact.parse(item["fact"]),
+            metadata={
+                key.removeprefix(METADATA): value
+                for key, value in item.items()
+                if key.startswith(METADATA) and value is not None
+            },
+            model=item["model"],
+        )
+        for item, score, by_unit in zip(items, answer.scores, answer.by_unit, strict=True)
+    ]

@@ -1,0 +1,163 @@
+"""The manifest of an index folder: which files make up its state, and what each must contain.
+
+`index.json` is the only file of an index that is ever replaced, by a rename; all others are written once. What it
+names is the index. `index.copy.json` is written just before it, so that a damaged manifest can be restored.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from factlearn.errors import FactIndexError
+from factlearn.files import sha256_file, write_json
+
+FORMAT = "factlearn index"
+VERSION = 2
+MANIFEST, COPY = "index.json", "index.copy.json"
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FileEntry(_Entry):
+    """A file's size and content."""
+
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, file: Path) -> "FileEntry":
+        """Of a file as it is now."""
+        return cls(bytes=file.stat().st_size, sha256=sha256_file(file))
+
+
+class ModelEntry(_Entry):
+    """A version of the model that wrote vectors: where it can be found, and what it descends from.
+
+    Attributes:
+        lineage: the fingerprint of the model after its first task; versions with the same may share an index.
+        run: the run directory it came from, if any.
+        stage: after which stage of the run.
+        number: its place in the order in which versions came to the index.
+    """
+
+    lineage: str
+    run: str | None = None
+    stage: int | None = None
+    number: int = 0
+
+
+class SegmentEntry(_Entry):
+    """A segment: images embedded by one version of the model.
+
+    Attributes:
+        name: its folder under `segments/`.
+        count: the images it holds, those removed included.
+        model: the fingerprint of the model that wrote it.
+        largest: the largest squared norm of each unit, for the bound on rounding.
+        deleted: the file under `deleted/` that says which images were removed, if any were.
+        removed: how many were.
+        files: of the segment's folder and `deleted`, by path inside the index.
+    """
+
+    name: str
+    count: int
+    model: str
+    largest: tuple[float, float, float]
+    deleted: str | None = None
+    removed: int = 0
+    files: dict[str, FileEntry]
+
+
+class StructureEntry(_Entry):
+    """A search structure over some segments: their rows in order, compressed or linked.
+
+    Attributes:
+        name: its folder under `structures/`.
+        kind: how it searches, such as `pq`.
+        segments: the segments it covers, in order; others are swept exactly.
+        settings: the kind's own.
+        measured: recall and time when it was chosen.
+    """
+
+    name: str
+    kind: str
+    segments: tuple[str, ...]
+    settings: dict[str, Any]
+    measured: dict[str, float]
+    files: dict[str, FileEntry]
+
+
+class Manifest(_Entry):
+    """The whole state of an index.
+
+    Attributes:
+        generation: counts the commits.
+        dimension: the length D of a unit's vector.
+        language: the fingerprint of the language space.
+        facts: the facts known; their units are the words of plain-text queries.
+        models: the versions that wrote vectors, by fingerprint.
+        files: the language space's.
+    """
+
+    generation: int
+    dimension: int
+    language: str
+    facts: tuple[str, ...]
+    models: dict[str, ModelEntry]
+    segments: tuple[SegmentEntry, ...] = ()
+    structure: StructureEntry | None = None
+    files: dict[str, FileEntry] = Field(default_factory=dict)
+
+    def all_files(self) -> dict[str, FileEntry]:
+        """Every file of the index by path, the manifest itself excepted."""
+        parts = [self.files, *(segment.files for segment in self.segments)]
+        if self.structure:
+            parts.append(self.structure.files)
+        return {path: entry for part in parts for path, entry in part.items()}
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Make `manifest` the state of the index, in one step."""
+    body = {"format": FORMAT, "version": VERSION, **manifest.model_dump(mode="json")}
+    whole = {**body, "checksum": _checksum(body)}
+    write_json(folder / COPY, whole)
+    write_json(folder / MANIFEST, whole)
+
+
+def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
+    """The state of the index in a folder.
+
+    Raises:
+        FactIndexError: if there is no index, it is of another version, or the manifest is damaged.
+    """
+    path = folder / name
+    if not path.is_file():
+        raise FactIndexError(
+            f"{folder} is not an index (it has no {name}); build one with `factlearn index build`, or if only the "
+            "file was lost restore it with `factlearn index refresh`."
+        )
+    repair = "restore it with `factlearn index refresh`"
+    try:
+        body = json.loads(path.read_bytes())
+        checksum = body.pop("checksum")
+        if body.get("format") != FORMAT or checksum != _checksum(body):
+            raise FactIndexError(f"{path} is damaged (its checksum differs); {repair}.")
+        version = body.pop("version")
+        if version != VERSION:
+            raise FactIndexError(
+                f"{folder} is an index of version {version}, this factlearn works with version {VERSION}; "
+                + ("bring it up to date with `factlearn index upgrade`." if version < VERSION else "use a newer one.")
+            )
+        del body["format"]
+        return Manifest.model_validate(body)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise FactIndexError(f"{path} cannot be read; {repair}.") from error
+
+
+def _checksum(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
