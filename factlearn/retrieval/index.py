@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from factlearn.retrieval.manifest import ModelEntry
 from factlearn.retrieval.search import Nearest, Question, nearest, nearest_to_all, unpack
 from factlearn.retrieval.where import Filter, parse_filter
 from factlearn.scoring import unit_scores
+
+if TYPE_CHECKING:
+    from factlearn.retrieval.optimize import Trial
 
 Asked = str | Fact | FactQuery
 _PLAIN = (1.0, 1.0, 1.0)
@@ -386,6 +389,16 @@ class FactIndex:
         """See the newest state."""
         self.backend = self.backend.reload()
         self.__dict__.pop("vocabulary", None)
+
+    def optimize(self, **options: Any) -> "list[Trial]":
+        """Choose the fastest way to search that reaches a recall; see `factlearn.retrieval.optimize`."""
+        from factlearn.retrieval.optimize import optimize
+
+        if not isinstance(self.backend, FolderBackend):
+            raise FactIndexError(f"{self.path} is searched by its server; only index folders can be optimized here.")
+        trials = optimize(self.backend.path, self.language, **options)
+        self.reload()
+        return trials
 
     def verify(self) -> list[str]:
         """A sentence for every file that is not as it was written; none if all is well."""

@@ -10,7 +10,7 @@ from factlearn.datasets.images import load_image
 from factlearn.errors import FactIndexError, ImageError
 from factlearn.facts import FactQuery, Relevance
 from factlearn.files import atomic_write
-from factlearn.retrieval.index import Hit
+from factlearn.retrieval.hits import Hit
 
 _PAPER, _TILE, _INK, _FAINT = "#ffffff", "#f1f3f5", "#1f2933", "#7b8794"
 _RIGHT, _WRONG = "#1a9850", "#d73027"

@@ -33,6 +33,12 @@ _TRAINING_ROWS = 1 << 16
 _UNITS = 3
 
 
+def _faiss() -> Any:
+    import faiss  # its stubs lack half of what it has
+
+    return faiss
+
+
 class Structure(Protocol):
     """Finds candidates."""
 
@@ -113,8 +119,7 @@ class Sharded:
 
 
 def _search(shard: Any, queries: Rows, count: int, settings: Mapping[str, Any]) -> tuple[Rows, NDArray[np.int64]]:
-    import faiss
-
+    faiss = _faiss()
     parameters = None
     if settings["kind"] == "hnsw":
         parameters = faiss.SearchParametersHNSW(efSearch=max(count, settings["candidates"]))
@@ -143,8 +148,7 @@ def write_structure(
             `links` (hnsw).
         covered: the names of the segments the rows come from.
     """
-    import faiss
-
+    faiss = _faiss()
     build = _graphs if settings["kind"] == "hnsw" else _codes
     with atomic_directory(index / "structures" / name) as made:
         for number, shard in enumerate(build(parts, count, dimension, settings, made)):
@@ -158,6 +162,11 @@ def write_structure(
         measured={},
         files=files,
     )
+
+
+def structure_bytes(entry: StructureEntry) -> int:
+    """What a structure holds in memory when it is open."""
+    return sum(file.bytes for file in entry.files.values())
 
 
 def _shard_count() -> int:
@@ -187,8 +196,7 @@ def _dealt(parts: Iterable[Rows], ends: Sequence[int]) -> Iterable[tuple[int, Ro
 def _codes(
     parts: Callable[[], Iterable[Rows]], count: int, dimension: int, settings: Mapping[str, Any], folder: Path
 ) -> list[Any]:
-    import faiss
-
+    faiss = _faiss()
     sample = _sample(parts(), count)
     coding = Coding(dimension, settings["part"], 1.0)
     cut = coding.rows(sample).reshape(-1, coding.part + 1)
@@ -212,8 +220,7 @@ def _graphs(
     parts: Callable[[], Iterable[Rows]], count: int, dimension: int, settings: Mapping[str, Any], folder: Path
 ) -> list[Any]:
     """One graph a shard, linked by the distance of whole vectors and searched by any query's inner product."""
-    import faiss
-
+    faiss = _faiss()
     width = _UNITS * dimension
     graphs = [faiss.IndexHNSWFlat(width, settings["links"], faiss.METRIC_L2) for _ in range(_shard_count())]
     stored = [faiss.IndexFlatIP(width + _UNITS) for _ in graphs]
@@ -240,8 +247,7 @@ def _sample(parts: Iterable[Rows], count: int) -> Rows:
 
 def open_structure(index: Path, entry: StructureEntry) -> Structure:
     """Load a structure, whose files are checked whole."""
-    import faiss
-
+    faiss = _faiss()
     for path, file in entry.files.items():
         check_content(index, path, file)
     folder = index / "structures" / entry.name
