@@ -88,7 +88,8 @@ def matching(filter_: Filter, column: Callable[[str], "pa.ChunkedArray"]) -> NDA
         return join.reduce([matching(part, column) for part in filter_.parts])  # type: ignore[no-any-return]
     import pyarrow.compute as pc
 
-    return pc.fill_null(_test(filter_, column(filter_.column)), False).to_numpy()  # type: ignore[no-any-return]
+    found = pc.fill_null(_test(filter_, column(filter_.column)), False)
+    return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
 def _test(condition: Condition, values: "pa.ChunkedArray") -> Any:
@@ -102,14 +103,20 @@ def _test(condition: Condition, values: "pa.ChunkedArray") -> Any:
     elif condition.operator == "in":
         texts = [value for value in condition.values if isinstance(value, str)]
         numbers = [value for value in condition.values if not isinstance(value, str)]
-        found = pc.is_in(values, pa.array(texts, pa.string()))
+        found = _among(values, pa.array(texts, pa.string()))
         if numbers:
-            found = pc.or_(found, pc.is_in(_numbers(values), pa.array(numbers, pa.float64())))
-        found = pc.if_else(pc.is_valid(values), found, None)
+            found = pc.or_kleene(found, _among(_numbers(values), pa.array(numbers, pa.float64())))
     else:
         value = condition.values[0]
         return _COMPARE[condition.operator](pc)(values if isinstance(value, str) else _numbers(values), value)
     return pc.invert(found) if condition.negated else found
+
+
+def _among(values: Any, wanted: Any) -> Any:
+    """Which values are wanted ones; nothing is said of a missing one."""
+    import pyarrow.compute as pc
+
+    return pc.if_else(pc.is_valid(values), pc.is_in(values, wanted), None)
 
 
 _COMPARE: dict[str, Callable[[Any], Callable[..., Any]]] = {
@@ -124,17 +131,19 @@ _COMPARE: dict[str, Callable[[Any], Callable[..., Any]]] = {
 
 def number_of(text: str | None) -> float | None:
     """The finite number a text spells, if any."""
+    if text is None or "_" in text:  # which Python would read over
+        return None
     try:
-        value = float(text or "")
+        value = float(text)
     except ValueError:
         return None
     return value if np.isfinite(value) else None
 
 
-def _numbers(values: "pa.ChunkedArray") -> "pa.Array":
+def _numbers(values: "pa.ChunkedArray") -> "pa.ChunkedArray":
     import pyarrow as pa
 
-    return pa.array([number_of(text) for text in values.to_pylist()], pa.float64())
+    return pa.chunked_array([pa.array([number_of(text) for text in values.to_pylist()], pa.float64())])
 
 
 class _Parser:
