@@ -96,8 +96,12 @@ def _replace(new: Path, path: Path) -> None:
 def write_json(path: Path | str, value: Any) -> None:
     """Write `value` as indented JSON, atomically; NaN is refused."""
     with atomic_write(path) as stream:
-        json.dump(value, stream, indent=2, ensure_ascii=False, allow_nan=False)
-        stream.write("\n")
+        stream.write(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """The text `write_json` writes."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def sha256_file(path: Path | str) -> str:

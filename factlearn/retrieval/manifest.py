@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from factlearn.errors import FactIndexError
-from factlearn.files import sha256_file, write_json
+from factlearn.files import json_text, sha256_file, write_json
 
 FORMAT = "factlearn index"
 VERSION = 2
@@ -143,9 +143,11 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
         )
     repair = "restore it with `factlearn index refresh`"
     try:
-        body = json.loads(path.read_bytes())
+        content = path.read_bytes().decode()
+        body = json.loads(content)
+        as_written = content == json_text(body)
         checksum = body.pop("checksum")
-        if body.get("format") != FORMAT or checksum != _checksum(body):
+        if body.get("format") != FORMAT or checksum != _checksum(body) or not as_written:
             raise FactIndexError(f"{path} is damaged (its checksum differs); {repair}.")
         version = body.pop("version")
         if version != VERSION:

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,10 @@ def items_table(columns: Mapping[str, Sequence[Any]], metadata: Sequence[Mapping
     import pyarrow as pa
 
     values: dict[str, list[Any]] = {name: list(columns[name]) for name in COLUMNS}
-    for key in sorted({key for entry in metadata for key in entry}):
+    keys = {key for entry in metadata for key in entry}
+    if wrong := [key for key in keys if not _is_text(key)]:
+        raise FactIndexError(f"The metadata's key {wrong[0]!r} is not Unicode text; rename it.")
+    for key in sorted(keys):
         values[METADATA + key] = [entry.get(key) for entry in metadata]
     for name, column in values.items():
         for image, value in zip(values["id"], column, strict=True):
@@ -159,7 +163,8 @@ class Segment:
         self._whole = False
         self._checking = threading.Lock()
         for path, file in entry.files.items():
-            (check_size if path == self._rows_path else check_content)(index, path, file)
+            if not path.endswith(ITEMS_COPY):  # never served, so that its loss stops no query; `verify` reports it
+                (check_size if path == self._rows_path else check_content)(index, path, file)
         folder = index / "segments" / entry.name
         try:
             self._file = open(folder / ROWS, "rb", buffering=0)  # noqa: SIM115  (held open: a writer may unlink it)
@@ -167,9 +172,10 @@ class Segment:
             self._sums = np.load(folder / SUMS, mmap_mode="r", allow_pickle=False)
             self._rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
             self.deleted = self._read_deleted()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, MemoryError, OverflowError, SyntaxError, TokenError) as error:
             raise damaged(index, self._rows_path, f"cannot be read ({error})") from error
-        if not (len(self._rows) == len(self._sums) == self.items.num_rows == entry.count):
+        counts = {len(self._sums), self.items.num_rows, *self._rows.shape[:1]}
+        if counts != {entry.count} or self._rows.ndim != 2 or self._rows.dtype != np.float32:
             raise damaged(index, self._rows_path, f"does not hold the {entry.count} images it should")
 
     def _read_deleted(self) -> NDArray[np.bool_] | None:
