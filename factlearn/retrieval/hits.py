@@ -1,12 +1,10 @@
 """What a query gives back."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from factlearn.facts import UNIT_NAMES, Fact
 from factlearn.retrieval.search import Nearest
@@ -63,14 +61,14 @@ class ShownFact:
     score: float
 
 
-def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]], named: NDArray[np.bool_]) -> list[Hit]:
-    """The hits of an answer, given what is stored of each image and which units were asked for."""
+def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]]) -> list[Hit]:
+    """The hits of an answer, given what is stored of each image."""
     return [
         Hit(
             id=item["id"],
             path=Path(item["path"]),
             score=float(score),
-            scores={name: float(value) for name, value, on in zip(UNIT_NAMES, by_unit, named, strict=True) if on},
+            scores={name: value for name, value in zip(UNIT_NAMES, by_unit, strict=True) if not math.isnan(value)},
             fact=None if item["fact"] is None else Fact.parse(item["fact"]),
             metadata={
                 key.removeprefix(METADATA): value
@@ -79,5 +77,5 @@ def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]], named: NDArra
             },
             model=item["model"],
         )
-        for item, score, by_unit in zip(items, answer.scores, answer.by_unit, strict=True)
+        for item, score, by_unit in zip(items, answer.scores, answer.by_unit.tolist(), strict=True)
     ]

@@ -41,7 +41,7 @@ class FactIndex:
 
     def __init__(self, backend: Backend, language: LanguageSpace | None) -> None:
         self.backend = backend
-        self._language = language
+        self._given = self._language = language
 
     @classmethod
     def create(
@@ -232,8 +232,7 @@ class FactIndex:
                 return nearest(self.backend, [one], count, kept)[0]
             return nearest_to_all(self.backend, questions, count, kept)
 
-        named = np.logical_or.reduce([question.weights > 0 for question in questions])
-        return self._page(best, named, k, offset, threshold, [self.parse(each) for each in without])
+        return self._page(best, k, offset, threshold, [self.parse(each) for each in without])
 
     def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
         """The k best images for each of several queries, in one sweep where no option needs more; see `query`."""
@@ -244,7 +243,7 @@ class FactIndex:
         if not questions:
             return []
         answers = nearest(self.backend, questions, min(k, len(self)), _filter(options.get("where")))
-        return [self._hits(answer, q.weights > 0) for answer, q in zip(answers, questions, strict=True)]
+        return [self._hits(answer) for answer in answers]
 
     def similar(
         self,
@@ -262,7 +261,6 @@ class FactIndex:
         kept = _filter(where)
         return self._page(
             lambda count: nearest(self.backend, [question], count, kept)[0],
-            question.weights > 0,
             k,
             offset,
             threshold,
@@ -271,6 +269,7 @@ class FactIndex:
 
     def facts_of(self, vector: NDArray, k: int = 10) -> list[ShownFact]:
         """The facts that an image's vector [3, D] shows, best first; equal ones in the order of facts."""
+        _check_page(k, 0)
         targets, mask = self.language.embed(self.facts)
         scores = (unit_scores(targets, self._checked(vector)) * mask).sum(axis=1) / mask.sum(axis=1)
         order = np.argsort(-scores, kind="stable")[:k]
@@ -301,7 +300,6 @@ class FactIndex:
     def _page(
         self,
         best: Any,
-        named: NDArray[np.bool_],
         k: int,
         offset: int,
         threshold: float | None,
@@ -320,7 +318,7 @@ class FactIndex:
         if threshold is not None:
             kept &= answer.scores >= threshold
         places = np.flatnonzero(kept)[offset:wanted]
-        return self._hits(Nearest(answer.keys[places], answer.scores[places], answer.by_unit[places]), named)
+        return self._hits(Nearest(answer.keys[places], answer.scores[places], answer.by_unit[places]))
 
     def _showing_none_of(self, answer: Nearest, without: Sequence[FactQuery]) -> NDArray[np.bool_]:
         kept = np.ones(len(answer), bool)
@@ -333,6 +331,8 @@ class FactIndex:
             others = others[(masks >= mask).all(axis=1)]  # facts that have the units it names
             rivals = np.unique(np.where(mask[:, None], others, 0), axis=0)
             rivals = rivals[(rivals != np.where(mask[:, None], target, 0)).any(axis=(1, 2))]
+            if not len(rivals):
+                raise FactIndexError(f"{self.path} knows no fact to tell {query} from; leave it out of the query.")
             distance = -(unit_scores(vectors, target) * mask).sum(axis=1)
             for rival in rivals:
                 nearer = -(unit_scores(vectors, rival) * mask).sum(axis=1) < distance
@@ -340,8 +340,8 @@ class FactIndex:
             kept &= np.isinf(distance)
         return kept
 
-    def _hits(self, answer: Nearest, named: NDArray[np.bool_]) -> list[Hit]:
-        return make_hits(answer, self.backend.items(answer.keys), named)
+    def _hits(self, answer: Nearest) -> list[Hit]:
+        return make_hits(answer, self.backend.items(answer.keys))
 
     # Changes
 
@@ -388,6 +388,7 @@ class FactIndex:
     def reload(self) -> None:
         """See the newest state."""
         self.backend = self.backend.reload()
+        self._language = self._given
         self.__dict__.pop("vocabulary", None)
 
     def optimize(self, **options: Any) -> "list[Trial]":
@@ -444,6 +445,7 @@ def _check(images: Images, dimension: int) -> None:
     if not len(ids):
         raise FactIndexError("There are no images to index; give at least one.")
     given = {"vectors": images.vectors, "paths": images.paths, "facts": images.facts, "metadata": images.metadata}
+    given["files"] = images.files or None
     for name, column in given.items():
         if column is not None and len(column) != len(ids):
             raise FactIndexError(f"There are {len(column)} {name} for {len(ids)} ids; give one an image.")

@@ -30,6 +30,7 @@ CHUNK = 1 << 16
 _MARGIN = 32
 _ROUNDING = 2.0**-24
 _UNDERFLOW = 2.0**-125
+_SMALLEST = 2.0**-149
 
 Keys = NDArray[Any]
 
@@ -62,7 +63,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Nearest:
-    """The best images of one query, best first: their keys, scores, and scores by unit [k, 3]."""
+    """The best images of one query, best first: their keys, scores, and scores by unit [k, 3] (NaN where open)."""
 
     keys: Keys
     scores: NDArray[np.float64]
@@ -120,14 +121,16 @@ class Question:
         Summing d products in any order errs by at most d u / (1 - d u) times the sum of their magnitudes
         (u = 2^-24), which Cauchy-Schwarz bounds by norms, given the largest of the rows' squared norms; a few
         more u cover the rounding of the stored norms, the weights and the float64 arithmetic. Underflow adds a
-        constant.
+        constant for each product, and for each factor its smallest number times the other factor.
         """
         terms = self.target.size + UNITS + 6
         lengths = np.sqrt(np.square(self.target, dtype=np.float64).sum(axis=-1))
+        longest = float(lengths.max())
         magnitude = float(((2 * lengths * np.sqrt(largest) + largest) * self.weights).sum())
         if magnitude > np.finfo(np.float32).max / 2 or terms * _ROUNDING >= 0.5:
             return float("inf")
-        return terms * _ROUNDING / (1 - terms * _ROUNDING) * magnitude + terms * _UNDERFLOW
+        lost = _UNDERFLOW + _SMALLEST * (max(1.0, float(largest.max())) + float(self.weights.sum()) * (1 + 2 * longest))
+        return terms * _ROUNDING / (1 - terms * _ROUNDING) * magnitude + terms * lost
 
     def score(self, rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The plain definition: the score of each row, and by unit."""
@@ -192,7 +195,8 @@ def _best(store: Store, questions: Sequence[Question], keys: Keys, k: int) -> Ne
     worst = totals.argmin(axis=0)
     each = np.arange(len(keys))
     scores = totals[worst, each]
-    by_unit = np.stack([by_unit for _, by_unit in scored])[worst, each]
+    named = np.stack([question.weights > 0 for question in questions])
+    by_unit = np.where(named[worst], np.stack([by_unit for _, by_unit in scored])[worst, each], np.nan)
     if k < len(scores):
         kept = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
         keys, scores, by_unit = keys[kept], scores[kept], by_unit[kept]

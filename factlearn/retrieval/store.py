@@ -78,7 +78,8 @@ class FolderStore:
     @property
     def columns(self) -> list[str]:
         """What filters may name."""
-        keys = {name.removeprefix(METADATA) for s in self.segments for name in s.items.column_names if METADATA in name}
+        names = {name for segment in self.segments for name in segment.items.column_names}
+        keys = (name.removeprefix(METADATA) for name in names if name.startswith(METADATA))
         return [*_BUILT_IN, "model", *sorted(keys)]
 
     def _check_column(self, name: str) -> None:
@@ -109,7 +110,8 @@ class FolderStore:
         for number, segment in enumerate(self.segments[first:], first):
             start = int(self._starts[number])
             chosen = None if allowed is None else allowed[start : start + len(segment)]
-            answers += [(scores, keys + start) for scores, keys in _flat(segment, queries, count, chosen)]
+            parts = _flat(segment, queries, count, chosen)
+            answers += [(scores, np.where(keys < 0, -1, keys + start)) for scores, keys in parts]
         return _merged(answers, len(queries), None if first else count)
 
     def _approximate(
@@ -156,12 +158,13 @@ class FolderStore:
     def items(self, keys: Keys, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """What is stored of images, beside their vectors; `model` is the version that embedded them."""
         numbers = np.searchsorted(self._starts, keys, side="right") - 1
-        found = []
-        for key, number in zip(keys.tolist(), numbers.tolist(), strict=True):
-            segment = self.segments[number]
+        found: list[dict[str, Any]] = [{}] * len(keys)
+        for number in np.unique(numbers).tolist():
+            segment, places = self.segments[number], np.flatnonzero(numbers == number)
             table = segment.items if columns is None else segment.items.select(columns)
-            item = table.slice(key - int(self._starts[number]), 1).to_pylist()[0]
-            found.append({**item, "model": segment.entry.model})
+            items = table.take(keys[places] - self._starts[number]).to_pylist()
+            for place, item in zip(places.tolist(), items, strict=True):
+                found[place] = {**item, "model": segment.entry.model}
         return found
 
     def column(self, name: str) -> list[Any]:
@@ -190,18 +193,18 @@ def _flat(
         chosen = np.flatnonzero(allowed[start : start + len(rows)])
         if len(chosen):
             scores, places = faiss.knn(queries, rows[chosen], min(count, len(chosen)), metric=metric)
-            yield scores, chosen[places] + start
+            yield scores, np.where(places < 0, -1, chosen[places] + start)
 
 
 def _merged(parts: Sequence[tuple[NDArray[np.float32], Keys]], queries: int, count: int | None) -> list[Swept]:
-    """One ranking a query out of several, cut to `count`."""
+    """One ranking a query out of several, cut to `count`; a key is -1 where a score is no number."""
     if not parts:
         return [(np.empty(0, np.float32), np.empty(0, np.int64))] * queries
     scores = np.concatenate([scores for scores, _ in parts], axis=1)
     keys = np.concatenate([keys for _, keys in parts], axis=1)
     merged = []
     for row_scores, row_keys in zip(scores, keys, strict=True):
-        possible = np.flatnonzero(row_scores > -np.inf)
+        possible = np.flatnonzero((row_scores > -np.inf) & (row_keys >= 0))
         order = possible[np.argsort(-row_scores[possible], kind="stable")][:count]
         merged.append((row_scores[order], row_keys[order]))
     return merged
