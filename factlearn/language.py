@@ -215,6 +215,11 @@ class LanguageSpace:
                     mask[row, position] = True
         return vectors, mask
 
+    def learn_units(self, other: "LanguageSpace") -> None:
+        """Know the units that another copy of the same space was saved with."""
+        for unit, vector in other._units.items():
+            self._units.setdefault(unit, vector)
+
     def save(self, folder: Path) -> None:
         """Write the space's choices and the vectors of the units used so far, so that those need no word vectors."""
         from safetensors.numpy import save_file

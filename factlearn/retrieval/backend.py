@@ -54,7 +54,7 @@ class About:
         if lineages and version.lineage not in lineages:
             raise FactIndexError(
                 f"{place} holds vectors of models that descend from {', '.join(sorted(lineages))}; the model "
-                f"{version.fingerprint} descends from {version.lineage}  and is foreign: build an index of its own."
+                f"{version.fingerprint} descends from {version.lineage} and is foreign: build an index of its own."
             )
 
 

@@ -19,12 +19,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.errors import FactIndexError
+from factlearn.errors import FactIndexError, FactlearnError
 from factlearn.files import atomic_directory
 from factlearn.retrieval import segments as seg
 from factlearn.retrieval.backend import Version
@@ -46,6 +46,7 @@ FIRST, LOCK = "000000", "lock"
 MOST_ROWS = 1 << 18  # of a segment
 MOST_SEGMENTS = 16
 _OWN = {"segments", "deleted", "structures", "language"}
+State = TypeVar("State")
 
 
 class SavesItself(Protocol):
@@ -85,16 +86,25 @@ def open_state(path: Path, opened: Sequence[Segment] = ()) -> tuple[Manifest, li
         path: the index's folder.
         opened: segments open already, which are used again where they are the same.
     """
-    manifest = read_manifest(path)
     known = {segment.entry.name: segment for segment in opened}
+
+    def read(manifest: Manifest) -> tuple[Manifest, list[Segment]]:
+        for name, entry in manifest.files.items():
+            seg.check_content(path, name, entry)
+        return manifest, [_reopened(path, entry, known.get(entry.name)) for entry in manifest.segments]
+
+    return read_state(path, read)
+
+
+def read_state(path: Path, read: Callable[[Manifest], State]) -> State:
+    """What `read` makes of the state; asked again if that fails because a writer replaced the state meanwhile."""
+    manifest = read_manifest(path)
     while True:
         try:
-            for name, entry in manifest.files.items():
-                seg.check_content(path, name, entry)
-            return manifest, [_reopened(path, entry, known.get(entry.name)) for entry in manifest.segments]
-        except FactIndexError:
+            return read(manifest)
+        except FactlearnError:
             newer = read_manifest(path)
-            if newer.generation == manifest.generation:
+            if newer == manifest:
                 raise
             manifest = newer
 
@@ -112,13 +122,25 @@ def locked(path: Path, patience: float = 10.0) -> Iterator[None]:
     """
     if not path.is_dir():
         raise FactIndexError(f"{path} is not an index (no such folder); build one with `factlearn index build`.")
-    with open(path / LOCK, "a+") as stream:
-        _acquire(stream, path, time.monotonic() + patience)
-        stream.seek(0)
-        stream.truncate()
-        stream.write(json.dumps({"pid": os.getpid()}))
-        stream.flush()
-        yield
+    until = time.monotonic() + patience
+    while True:
+        with open(path / LOCK, "a+") as stream:
+            _acquire(stream, path, until)
+            if not _is_at(stream, path / LOCK):  # the index was replaced as a whole while we waited
+                continue
+            stream.seek(0)
+            stream.truncate()
+            stream.write(json.dumps({"pid": os.getpid()}))
+            stream.flush()
+            yield
+            return
+
+
+def _is_at(stream: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _acquire(stream: IO[str], path: Path, until: float) -> None:

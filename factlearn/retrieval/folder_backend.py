@@ -1,6 +1,8 @@
 """A fact index in a folder, as the index sees it."""
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -25,8 +27,18 @@ class FolderBackend(FolderStore):
     @classmethod
     def open(cls, path: Path | str) -> Self:
         """The state a folder is in."""
-        path = Path(path)
-        return cls(path, *folder.open_state(path))
+        return cls._read(Path(path))
+
+    @classmethod
+    def _read(cls, path: Path, opened: Sequence[Segment] = ()) -> Self:
+        """All that answers need is opened at once: a writer may sweep it up later."""
+
+        def read(_: Manifest) -> Self:
+            backend = cls(path, *folder.open_state(path, opened))
+            backend.load_language()
+            return backend
+
+        return folder.read_state(path, read)
 
     @classmethod
     def create(
@@ -50,7 +62,7 @@ class FolderBackend(FolderStore):
             facts=tuple(map(str, facts)),
             models={version.fingerprint: version.entry(0)},
         )
-        with atomic_directory(path) as made:
+        with folder.locked(path) if path.exists() else nullcontext(), atomic_directory(path) as made:
             folder.start_index(made, manifest, language)
             writer = folder.Writer(made)
             writer.append(rows, items, version.fingerprint)
@@ -65,26 +77,33 @@ class FolderBackend(FolderStore):
     @property
     def about(self) -> About:
         """What the index says of itself."""
-        manifest = self.manifest
-        models = dict(sorted(manifest.models.items(), key=lambda item: item[1].number))
-        return About(manifest.dimension, manifest.language, tuple(map(Fact.parse, manifest.facts)), models)
+        return _about(self.manifest)
 
     def load_language(self) -> LanguageSpace:
-        """The language space saved with the index."""
-        return LanguageSpace.load((self.path / next(iter(self.manifest.files))).parent)
+        """The language space saved with the index, as it was when the index was opened."""
+        return self._language
+
+    @cached_property
+    def _language(self) -> LanguageSpace:
+        return _saved_language(self.path, self.manifest)
 
     def reload(self) -> "FolderBackend":
         """The newest state; segments open already are used again."""
-        return type(self)(self.path, *folder.open_state(self.path, self.segments))
+        return self._read(self.path, self.segments)
 
     def add(self, images: Images, version: Version, facts: Iterable[Fact], language: LanguageSpace) -> None:
         """Store images, in place of those with the same ids."""
         rows, items = pack(images.vectors), items_table(images.columns(), images.more())
         with folder.locked(self.path):
             writer = folder.Writer(self.path)
+            about = _about(writer.manifest)  # others may have written since this was opened
+            if about.language != language.fingerprint:
+                raise FactIndexError(f"{self.path} is now of the language space {about.language}; open it again.")
+            about.check_version(self.path, version)
+            language.learn_units(_saved_language(self.path, writer.manifest))
             writer.delete(lambda segment: _with_ids(segment, images.ids))
             writer.append(rows, items, version.fingerprint)
-            writer.learn(version, tuple(map(str, facts)), language)
+            writer.learn(version, tuple(map(str, sorted({*about.facts, *facts}))), language)
             writer.compact()
             writer.commit()
 
@@ -103,6 +122,15 @@ class FolderBackend(FolderStore):
     def problems(self) -> list[FactIndexError]:
         """Every file whose content is not what was written."""
         return folder.damaged_files(self.path)
+
+
+def _about(manifest: Manifest) -> About:
+    models = dict(sorted(manifest.models.items(), key=lambda item: item[1].number))
+    return About(manifest.dimension, manifest.language, tuple(map(Fact.parse, manifest.facts)), models)
+
+
+def _saved_language(path: Path, manifest: Manifest) -> LanguageSpace:
+    return LanguageSpace.load((path / next(iter(manifest.files))).parent)
 
 
 def _with_ids(segment: Segment, ids: Collection[str]) -> NDArray[np.bool_]:

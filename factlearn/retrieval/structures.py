@@ -253,7 +253,7 @@ def open_structure(index: Path, entry: StructureEntry) -> Structure:
     folder = index / "structures" / entry.name
     try:
         names = sorted(folder.glob("shard-*.faiss"), key=lambda path: int(path.stem.split("-")[1]))
-        shards = [faiss.read_index(str(path)) for path in names]
+        shards = [shard for shard in (faiss.read_index(str(path)) for path in names) if shard.ntotal]
     except RuntimeError as error:
         raise FactIndexError(
             f"{folder} cannot be read ({str(error).splitlines()[0]}); optimize the index again."
