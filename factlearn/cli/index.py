@@ -1,53 +1,39 @@
-"""Commands that build indexes and search them."""
+"""Commands that build indexes, change them and look after them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from factlearn.cli.common import JsonOption, RunArgument, show, show_json
 
-app = typer.Typer(help="Build an index of images that `factlearn query` searches.", no_args_is_help=True)
+app = typer.Typer(help="Build indexes of images that `factlearn query` searches, and look after them.", no_args_is_help=True)
 
-
-def query(
-    index: Annotated[Path, typer.Argument(metavar="INDEX", help="An index, such as indexes/demo.")],
-    fact: Annotated[str, typer.Argument(help='A fact with * for what is open, such as "<person, riding, *>".')],
-    k: Annotated[int, typer.Option("-k", help="How many images.")] = 10,
-    json: JsonOption = False,
-    sheet: Annotated[Path | None, typer.Option(help="Write the images as one picture.")] = None,
-) -> None:
-    """Find the images that show a fact."""
-    from factlearn.retrieval import FactIndex
-    from factlearn.tables import hits_table
-
-    opened = FactIndex.open(index)
-    asked = opened.parse(fact)
-    hits = opened.query(asked, k=k)
-    if sheet:
-        from factlearn.retrieval.sheet import contact_sheet
-
-        contact_sheet(hits, sheet, query=asked)
-    if json:
-        show_json({"query": str(asked), "hits": [hit.to_json() for hit in hits]})
-    else:
-        show(hits_table(asked, hits))
+IndexArgument = Annotated[
+    str, typer.Argument(metavar="INDEX", help="An index, such as indexes/demo, or milvus://host:port/collection.")
+]
+RunOption = Annotated[
+    Path | None, typer.Option("--run", help="The run whose model embeds; the one the index came from if not given.")
+]
+StageOption = Annotated[
+    int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")
+]
+SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be decoded.")]
+ProcessesOption = Annotated[int, typer.Option(min=1, help="Embed in so many processes, each a share of the images.")]
+EachOption = Annotated[int, typer.Option("--sample", min=1, help="Images to look at of every fact.")]
 
 
 @app.command()
 def build(
     run: RunArgument,
-    out: Annotated[Path, typer.Option(help="The index to make, such as indexes/photos.")],
+    out: Annotated[str, typer.Option(help="The index to make, such as indexes/photos or milvus://host:port/photos.")],
     images: Annotated[
         str, typer.Option(help="A folder, a manifest, or the run's own images: test, train or all.")
     ] = "test",
-    stage: Annotated[
-        int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")
-    ] = None,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be decoded.")
-    ] = False,
+    stage: StageOption = None,
+    skip_unreadable: SkipOption = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index already there.")] = False,
+    processes: ProcessesOption = 1,
     learn_importance: Annotated[
         bool,
         typer.Option(
@@ -62,10 +48,219 @@ def build(
     opened = Run.open(run)
     from factlearn.indexing import build_index
 
-    index = build_index(opened, images, out, stage=stage, skip_unreadable=skip_unreadable, overwrite=overwrite)
+    index = build_index(
+        opened,
+        images,
+        out,
+        stage=stage,
+        skip_unreadable=skip_unreadable,
+        overwrite=overwrite,
+        processes=processes,
+    )
     if learn_importance:
-        from factlearn.adaptation import learn_from_use
-
-        learned = learn_from_use(opened, index)
-        print(f"{run}: importance of {learned.count:.0f} images in use")
+        _learn_importance(opened, index.paths)
     print(f'{out}: {len(index)} images; try: factlearn query {out} "<person, riding, *>"')
+
+
+@app.command()
+def add(
+    index: IndexArgument,
+    images: Annotated[str, typer.Argument(help="A folder, a manifest, an image, or test, train or all of the run.")],
+    run: RunOption = None,
+    stage: StageOption = None,
+    skip_unreadable: SkipOption = False,
+    processes: ProcessesOption = 1,
+    learn_importance: Annotated[
+        bool, typer.Option("--learn-importance", help="Remember in the run what the added images make important.")
+    ] = False,
+) -> None:
+    """Add images to an index; only what is new or changed is embedded."""
+    from factlearn.retrieval import FactIndex
+
+    opened, source = FactIndex.open(index), _run(run)
+    from factlearn.indexing import add_images, run_of
+
+    report = add_images(
+        opened, images, source, stage=stage, skip_unreadable=skip_unreadable, processes=processes
+    )
+    if learn_importance:
+        fresh = {*report.new, *report.changed}
+        _learn_importance(run_of(opened, source), [Path(i["path"]) for i in opened.items() if i["id"] in fresh])
+    print(
+        f"{index}: {len(report.new)} new, {len(report.changed)} changed, {report.unchanged} unchanged, "
+        f"{report.skipped} skipped; {len(opened)} images"
+    )
+
+
+@app.command()
+def remove(
+    index: IndexArgument,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of images.")] = None,
+    pattern: Annotated[str | None, typer.Option(help='Ids that match, such as "holiday/*".')] = None,
+    where: Annotated[str | None, typer.Option(help="Images that pass a filter, such as \"split = 'test'\".")] = None,
+    missing: Annotated[bool, typer.Option("--missing", help="Images whose files are gone.")] = False,
+) -> None:
+    """Remove images from an index."""
+    from factlearn.errors import FactIndexError
+    from factlearn.retrieval import FactIndex
+
+    if not (ids or pattern or where or missing):
+        raise FactIndexError("Say which images to remove: ids, --pattern, --where or --missing.")
+    opened = FactIndex.open(index)
+    chosen = set(ids or ())
+    unknown = sorted(chosen - set(opened.ids))
+    if unknown:
+        raise FactIndexError(f"{index} holds no image {unknown[0]!r}.")
+    if missing:
+        chosen |= {item["id"] for item in opened.items() if not Path(item["path"]).is_file()}
+    count = opened.remove(chosen, pattern=pattern, where=where)
+    print(f"{index}: {count} removed, {len(opened)} images left")
+
+
+@app.command()
+def info(index: IndexArgument, json: JsonOption = False) -> None:
+    """What an index holds, which models made it, and how it is searched."""
+    from factlearn.retrieval import FactIndex
+    from factlearn.tables import index_info, index_table
+
+    about = index_info(FactIndex.open(index))
+    if json:
+        show_json(about)
+    else:
+        show(index_table(about))
+
+
+@app.command()
+def verify(index: IndexArgument) -> None:
+    """Check every file of an index against its SHA-256."""
+    from factlearn.errors import FactIndexError
+    from factlearn.retrieval import FactIndex
+
+    try:
+        problems = FactIndex.open(index).verify()
+    except FactIndexError as error:
+        from factlearn.retrieval.folder import damaged_files
+
+        problems = [str(problem) for problem in damaged_files(Path(index))] or [str(error)]
+    if problems:
+        raise FactIndexError("\n".join(problems))
+    print(f"{index}: every file is as it was written")
+
+
+@app.command()
+def optimize(
+    index: IndexArgument,
+    target_recall: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the exact ten best to find.")] = 0.95,
+    memory: Annotated[str | None, typer.Option(help="The most memory a search may hold, such as 2GB.")] = None,
+    kinds: Annotated[str, typer.Option(help="Kinds to consider: flat, pq, ivf, hnsw.")] = "flat,pq,ivf,hnsw",
+) -> None:
+    """Find the fastest way to search an index that reaches a recall, and use it from now on."""
+    from factlearn.errors import FactIndexError
+    from factlearn.progress import say
+    from factlearn.retrieval import FactIndex
+    from factlearn.retrieval.optimize import KINDS
+    from factlearn.tables import trials_table
+
+    chosen = [kind.strip() for kind in kinds.split(",")]
+    for kind in chosen:
+        if kind not in KINDS:
+            raise FactIndexError(f"There is no kind {kind!r}; the kinds are {', '.join(KINDS)}.")
+    trials = FactIndex.open(index).optimize(
+        target_recall=target_recall, memory=_bytes(memory), kinds=chosen, say=say
+    )
+    show(trials_table(trials))
+
+
+@app.command()
+def drift(
+    index: IndexArgument,
+    run: RunOption = None,
+    stage: StageOption = None,
+    sample: EachOption = 10,
+    json: JsonOption = False,
+) -> None:
+    """How far images move under a run's newest model, and what that does to MAP."""
+    from factlearn.retrieval import FactIndex
+
+    opened, source = FactIndex.open(index), _run(run)
+    from factlearn.refreshing import measure
+    from factlearn.tables import drift_table
+
+    found = measure(opened, source, stage=stage, each=sample)
+    if json:
+        show_json(found.to_json())
+    else:
+        show(drift_table(found))
+
+
+@app.command()
+def refresh(
+    index: IndexArgument,
+    run: RunOption = None,
+    stage: StageOption = None,
+    policy: Annotated[
+        Literal["drift", "all", "repair"],
+        typer.Option(help="Embed again what a sample shows to gain, all that is older, or only what was damaged."),
+    ] = "drift",
+    sample: EachOption = 10,
+) -> None:
+    """Repair an index from its images, and embed again what gains by a run's newest model."""
+    source = _run(run)
+    from factlearn.refreshing import refresh as refresh_index
+
+    done = refresh_index(index, source, policy=policy, stage=stage, each=sample)
+    print(
+        f"{index}: {done.repaired} repaired, {done.embedded} embedded again, {done.kept} kept, "
+        f"{len(done.missing)} missing"
+    )
+
+
+@app.command()
+def export(
+    index: IndexArgument,
+    out: Annotated[Path, typer.Argument(help="The file to write: .parquet or .faiss.")],
+) -> None:
+    """Write an index as one file for other programs."""
+    from factlearn.retrieval import FactIndex
+    from factlearn.retrieval.export import export as export_index
+
+    opened = FactIndex.open(index)
+    export_index(opened, out)
+    print(f"{out}: {len(opened)} images")
+
+
+@app.command()
+def upgrade(index: IndexArgument) -> None:
+    """Bring an index of an earlier format up to date."""
+    from factlearn.retrieval.upgrade import upgrade as upgrade_index
+
+    print(f"{index}: brought up to date" if upgrade_index(Path(index)) else f"{index}: is up to date")
+
+
+def _run(path: Path | None):  # type: ignore[no-untyped-def]
+    from factlearn.runs import Run
+
+    return None if path is None else Run.open(path)
+
+
+def _learn_importance(run, paths: list[Path]) -> None:  # type: ignore[no-untyped-def]
+    from factlearn.adaptation import learn_from_use
+
+    learned = learn_from_use(run, paths)
+    print(f"{run.folder}: importance of {learned.count:.0f} images in use")
+
+
+def _bytes(text: str | None) -> int | None:
+    """A size such as 500MB or 2GiB in bytes."""
+    import re
+
+    from factlearn.errors import FactIndexError
+
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?\s*", text, re.IGNORECASE)
+    if not found:
+        raise FactIndexError(f"{text!r} is not a size; write for example 500MB or 2GB.")
+    base = 1024 if found[3] else 1000
+    power = " kmgt".index(found[2].lower() or " ")
+    return int(float(found[1]) * base**power)

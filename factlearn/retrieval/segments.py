@@ -5,7 +5,7 @@
     segments/NAME/items.arrow       a line an image, in the same order: id, path, fact, what its file looked like,
                                     and a column `metadata.KEY` a key; memory-mapped when opened
     segments/NAME/items.copy.arrow  the same once more: vectors can be made again from images, paths cannot
-    deleted/NAME-N.npy              bool [count]: which images were removed by commit N
+    deleted/NAME-N/removed.npy      bool [count]: which images were removed by commit N; removed.copy.npy as well
 
 A whole file is checked against its SHA-256 before the first sweep over it; a single row that is fetched is checked
 against its own sum. So nothing damaged is ever served, though opening reads only the small files.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS, SUMS, ITEMS, ITEMS_COPY = "rows.npy", "sums.npy", "items.arrow", "items.copy.arrow"
+DELETED, DELETED_COPY = "removed.npy", "removed.copy.npy"
 METADATA = "metadata."
 COLUMNS = ("id", "path", "fact", "bytes", "modified", "sha256")
 _CHUNK = 1 << 13
@@ -109,8 +110,9 @@ def write_deleted(index: Path, entry: SegmentEntry, deleted: NDArray[np.bool_], 
     """The segment's entry with other images removed; the file that says which is written."""
     name = f"{entry.name}-{generation}"
     with atomic_directory(index / "deleted" / name) as made:
-        np.save(made / "rows.npy", deleted, allow_pickle=False)
-        files = {f"deleted/{name}/rows.npy": FileEntry.of(made / "rows.npy")}
+        for file in (DELETED, DELETED_COPY):
+            np.save(made / file, deleted, allow_pickle=False)
+        files = {f"deleted/{name}/{file.name}": FileEntry.of(file) for file in sorted(made.iterdir())}
     kept = {path: file for path, file in entry.files.items() if not path.startswith("deleted/")}
     return entry.model_copy(update={"deleted": name, "removed": int(deleted.sum()), "files": {**kept, **files}})
 
@@ -181,7 +183,7 @@ class Segment:
     def _read_deleted(self) -> NDArray[np.bool_] | None:
         if self.entry.deleted is None:
             return None
-        path = self.index / "deleted" / self.entry.deleted / "rows.npy"
+        path = self.index / "deleted" / self.entry.deleted / DELETED
         return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
 
     def __len__(self) -> int:

@@ -1,10 +1,13 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
-from factlearn.retrieval import FactIndex
+from factlearn.retrieval import FactIndex, folder
+from factlearn.retrieval.structures import write_structure
 
 WORDS = ("person", "woman", "dog", "riding", "holding", "bike", "horse", "mountain", "golf")
 FACTS = (
@@ -48,3 +51,50 @@ def collection(language):
 @pytest.fixture
 def index(tmp_path, collection, language):
     return FactIndex.create(tmp_path / "index", **collection, language=language, model="m1", known_facts=FACTS)
+
+
+def more_images(count, seed=2, prefix="more"):
+    """Arguments of `FactIndex.add` for random images."""
+    vectors = np.random.default_rng(seed).normal(size=(count, 3, 8)).astype(np.float32) * 0.3
+    ids = [f"{prefix}/{number}.png" for number in range(count)]
+    return {
+        "vectors": vectors,
+        "ids": ids,
+        "paths": [f"/pictures/{name}" for name in ids],
+        "metadata": [{"split": "train", "year": str(1990 + number)} for number in range(count)],
+    }
+
+
+def link(path: Path) -> None:
+    """Give an index a search structure over its first segments."""
+    with folder.locked(path):
+        writer = folder.Writer(path)
+        covered = writer.segments[:1]
+        count, dimension = sum(map(len, covered)), writer.manifest.dimension
+        settings = {"kind": "hnsw", "links": 8, "candidates": count, "dimension": dimension}
+
+        def parts():
+            return (segment.take(np.arange(len(segment))) for segment in covered)
+
+        names = [segment.entry.name for segment in covered]
+        writer.update(structure=write_structure(path, writer.new_name(), parts, count, dimension, settings, names))
+        writer.commit()
+
+
+def compact(path: Path) -> None:
+    """Join all segments that can be."""
+    with folder.locked(path):
+        writer = folder.Writer(path)
+        writer.compact(whole=True)
+        writer.commit()
+
+
+@pytest.fixture
+def grown(index, collection):
+    """An index with every kind of file: several segments of two models, removed images, added facts, a structure."""
+    index.add(**more_images(30), model="m2", known_facts=[Fact("woman", "holding", "golf")])
+    index.remove([*collection["ids"][:9], "more/3.png"])
+    index.add(**more_images(5, seed=3, prefix="late"), model="m2")
+    link(index.path)
+    index.reload()
+    return index

@@ -1,4 +1,7 @@
 import itertools
+import tempfile
+from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -6,19 +9,61 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlearn.errors import FactIndexError
-from factlearn.retrieval.search import RowSearcher, pack, unpack
+from factlearn.retrieval import folder
+from factlearn.retrieval.manifest import Manifest, ModelEntry
+from factlearn.retrieval.search import Question, nearest, nearest_to_all, pack, unpack
+from factlearn.retrieval.segments import COLUMNS, items_table
+from factlearn.retrieval.store import FolderStore
+from factlearn.retrieval.where import parse_filter
 
-MASKS = [mask for mask in itertools.product([False, True], repeat=3) if any(mask)]
+MASKS = [mask for mask in itertools.product([0.0, 1.0], repeat=3) if any(mask)]
+WEIGHTS = [0.0, 1.0, 2.0, 0.1, 1 / 3, 1e-7, 1e5, 1e-46, 1e38, 1e300]
 
 
-def brute_force(vectors, target, mask, names):
-    difference = vectors.astype(np.float64) - target.astype(np.float64)
-    scores = -((difference**2).sum(axis=-1) * np.array(mask)).sum(axis=-1)
-    return sorted(range(len(vectors)), key=lambda place: (-scores[place], names[place]))
+class NoLanguage:
+    """Stands where an index keeps its language space, which searching never looks at."""
+
+    fingerprint = "none"
+
+    def save(self, target):
+        target.mkdir(parents=True)
+        (target / "nothing").write_text("")
 
 
-def searcher_of(vectors, names):
-    return RowSearcher(pack(vectors), lambda positions: [names[place] for place in positions])
+def store_of(path, vectors, names, *, most_rows=10**6, kept=None, groups=None):
+    """An index folder over the vectors, in segments of at most `most_rows`, those not `kept` removed."""
+    count, dimension = len(vectors), vectors.shape[-1]
+    manifest = Manifest(generation=0, dimension=dimension, language="none", facts=(), models={"m": ModelEntry(lineage="m")})
+    columns = {name: [None] * count for name in COLUMNS} | {"id": names, "path": names}
+    items = items_table(columns, [{} if group is None else {"group": str(group)} for group in groups or [None] * count])
+    path.mkdir(exist_ok=True)
+    with patch.object(folder, "MOST_ROWS", most_rows), patch("factlearn.files._sync"):  # a disk's fsyncs take seconds
+        folder.start_index(path, manifest, NoLanguage())
+        writer = folder.Writer(path)
+        writer.append(pack(vectors), items, "m")
+        writer.commit()
+        if kept is not None:
+            writer = folder.Writer(path)
+            removed = {name for name, keep in zip(names, kept, strict=True) if not keep}
+            writer.delete(lambda segment: np.isin(segment.items.column("id").to_pylist(), list(removed)))
+            writer.commit()
+    return FolderStore(path, *folder.open_state(path))
+
+
+def scores_of(vectors, question):
+    difference = vectors.astype(np.float64) - question.target.astype(np.float64)
+    return (-(difference**2).sum(axis=-1) * question.weights).sum(axis=-1)
+
+
+def brute_force(vectors, questions, names, allowed=None):
+    """The names of all images, best first, by the definition: of several questions the worst score counts."""
+    scores = np.min([scores_of(vectors, question) for question in questions], axis=0)
+    places = range(len(vectors)) if allowed is None else np.flatnonzero(allowed)
+    return [names[place] for place in sorted(places, key=lambda place: (-scores[place], names[place]))]
+
+
+def plain(target, mask=(1.0, 1.0, 1.0)):
+    return Question(np.asarray(target, np.float32), np.array(mask))
 
 
 @st.composite
@@ -39,59 +84,86 @@ def collections(draw):
     return vectors, target, names
 
 
-@settings(max_examples=200, deadline=None)
-@given(collections(), st.integers(1, 220))
-def test_every_mask_pattern_gives_exactly_the_ranking_of_brute_force(collection, k):
+@st.composite
+def weightings(draw):
+    weights = draw(st.tuples(*[st.sampled_from(WEIGHTS)] * 3).filter(any))
+    return np.array(weights)
+
+
+@settings(max_examples=120, deadline=None)
+@given(collections(), weightings(), st.integers(1, 220), st.data())
+def test_every_mask_and_weighting_gives_exactly_the_ranking_of_brute_force(collection, weights, k, data):
     vectors, target, names = collection
-    searcher = searcher_of(vectors, names)
-    answers = searcher.nearest(np.tile(target, (len(MASKS), 1, 1)), np.array(MASKS), k)
-    for mask, answer in zip(MASKS, answers, strict=True):
-        assert answer.positions.tolist() == brute_force(vectors, target, mask, names)[:k]
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    kept = rng.random(len(vectors)) < data.draw(st.sampled_from([0.3, 0.9, 1.0]))
+    kept[rng.integers(len(kept))] = True
+    groups = [None if group == 3 else int(group) for group in rng.integers(0, 4, len(vectors))]
+    questions = [Question(target, np.array(mask)) for mask in MASKS] + [Question(target, weights)]
+    most_rows = data.draw(st.sampled_from([7, 60, 1000]))
+    with tempfile.TemporaryDirectory() as parent:
+        store = store_of(Path(parent) / "index", vectors, names, most_rows=most_rows, kept=kept, groups=groups)
+        assert len(store) == kept.sum()
+        in_group = np.array([group in (0, 1) for group in groups])
+        for where, allowed in ((None, kept), (parse_filter("group < 2"), kept & in_group)):
+            answers = nearest(store, questions, k, where)
+            for question, answer in zip(questions, answers, strict=True):
+                assert store.names(answer.keys) == brute_force(vectors, [question], names, allowed)[:k]
+                np.testing.assert_array_equal(np.isnan(answer.by_unit), np.tile(question.weights == 0, (len(answer), 1)))
+            both = [questions[-1], plain(vectors[0], MASKS[rng.integers(len(MASKS))])]
+            answer = nearest_to_all(store, both, k, where)
+            assert store.names(answer.keys) == brute_force(vectors, both, names, allowed)[:k]
 
 
-def test_images_that_float32_cannot_tell_apart_are_still_ranked_exactly():
+def test_images_that_float32_cannot_tell_apart_are_still_ranked_exactly(tmp_path):
     rng = np.random.default_rng(0)
     vectors = (1000 + rng.normal(size=(5_000, 3, 20)) * 1e-2).astype(np.float32)
     target = np.full((3, 20), 1000, np.float32)
     names = [f"{number:05d}" for number in range(len(vectors))]
-    rows = pack(vectors)
-    swept = rows @ np.concatenate([2 * target.ravel(), -np.ones(3, np.float32)])
-    expected = brute_force(vectors, target, (True, True, True), names)
-    assert np.argsort(-swept, kind="stable")[:10].tolist() != expected[:10]
-    found = searcher_of(vectors, names).nearest(target[None], np.ones((1, 3), bool), 10)[0]
-    assert found.positions.tolist() == expected[:10]
+    swept = pack(vectors) @ np.concatenate([2 * target.ravel(), -np.ones(3, np.float32)])
+    expected = brute_force(vectors, [plain(target)], names)
+    assert [names[place] for place in np.argsort(-swept, kind="stable")[:10]] != expected[:10]
+    store = store_of(tmp_path / "index", vectors, names, most_rows=2_000)
+    assert store.names(nearest(store, [plain(target)], 10)[0].keys) == expected[:10]
 
 
-def test_more_equal_images_than_asked_for_are_ordered_by_name():
+def test_more_equal_images_than_asked_for_are_ordered_by_name(tmp_path):
     vectors = np.ones((3_000, 3, 4), np.float32)
     names = [f"{number:04d}" for number in np.random.default_rng(0).permutation(3_000)]
-    found = searcher_of(vectors, names).nearest(np.zeros((1, 3, 4)), np.ones((1, 3), bool), 5)[0]
-    assert [names[place] for place in found.positions] == ["0000", "0001", "0002", "0003", "0004"]
+    store = store_of(tmp_path / "index", vectors, names, most_rows=700)
+    found = nearest(store, [plain(np.zeros((3, 4)))], 5)[0]
+    assert store.names(found.keys) == ["0000", "0001", "0002", "0003", "0004"]
 
 
-def test_one_image_of_enormous_norm_does_not_spoil_the_others():
+def test_one_image_of_enormous_norm_does_not_spoil_the_others(tmp_path):
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(500, 3, 4)).astype(np.float32)
     vectors[3] = 1e18
     names = [f"{number:03d}" for number in range(500)]
-    target = rng.normal(size=(3, 4)).astype(np.float32)
-    found = searcher_of(vectors, names).nearest(target[None], np.ones((1, 3), bool), 20)[0]
-    assert found.positions.tolist() == brute_force(vectors, target, (True, True, True), names)[:20]
+    question = plain(rng.normal(size=(3, 4)))
+    store = store_of(tmp_path / "index", vectors, names)
+    assert store.names(nearest(store, [question], 20)[0].keys) == brute_force(vectors, [question], names)[:20]
 
 
-def test_many_queries_at_once_give_the_answers_of_each_alone():
+def test_many_queries_at_once_give_the_answers_of_each_alone(tmp_path):
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(400, 3, 5)).astype(np.float32)
     names = [f"{number:03d}" for number in range(400)]
-    targets = rng.normal(size=(60, 3, 5)).astype(np.float32)
-    mask = rng.random((60, 3)) < 0.7
-    mask[:, 0] |= ~mask.any(axis=1)
-    searcher = searcher_of(vectors, names)
-    together = searcher.nearest(targets, mask, 7)
-    for row in range(60):
-        alone = searcher.nearest(targets[row : row + 1], mask[row : row + 1], 7)[0]
-        assert together[row].positions.tolist() == alone.positions.tolist()
-        np.testing.assert_array_equal(together[row].by_unit, alone.by_unit)
+    weights = rng.random((60, 3)) * (rng.random((60, 3)) < 0.7)
+    weights[:, 0] += ~weights.any(axis=1)
+    questions = [plain(rng.normal(size=(3, 5)), each) for each in weights]
+    store = store_of(tmp_path / "index", vectors, names, most_rows=150)
+    for question, together in zip(questions, nearest(store, questions, 7), strict=True):
+        alone = nearest(store, [question], 7)[0]
+        assert together.keys.tolist() == alone.keys.tolist()
+        np.testing.assert_array_equal(together.by_unit, alone.by_unit)
+
+
+def test_a_filter_that_passes_nothing_finds_nothing(tmp_path):
+    vectors = np.zeros((10, 3, 2), np.float32)
+    store = store_of(tmp_path / "index", vectors, [str(number) for number in range(10)], groups=[0] * 10)
+    question = plain(np.zeros((3, 2)))
+    assert len(nearest(store, [question], 5, parse_filter("group = 1"))[0]) == 0
+    assert len(nearest_to_all(store, [question, question], 5, parse_filter("group is null"))) == 0
 
 
 def test_rows_hold_the_vectors_and_their_squared_norms():

@@ -1,0 +1,180 @@
+"""Where a Milvus index is, and talking to it.
+
+    milvus://HOST:PORT/COLLECTION                  a server; port 19530 if none is given
+    milvus://USER:PASSWORD@HOST:PORT/COLLECTION    with a name and password; TOKEN@HOST with a token
+    milvus:FOLDER/FILE.db/COLLECTION               a milvus-lite file on this machine
+
+Without credentials in the address the environment's MILVUS_TOKEN is used, if set. `?tls=true` at the end of a server's
+address encrypts the connection.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from factlearn.errors import FactIndexError
+
+PORT = 19530
+_PATIENCE = 10.0
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,240}")
+_FORMS = "write milvus://host:port/collection or milvus:path/to/file.db/collection"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where an index is.
+
+    Attributes:
+        uri: what pymilvus connects to.
+        collection: of the images; that of the index's record has `_record` behind it.
+        place: the address without secrets.
+        token: the credentials, if any.
+    """
+
+    uri: str
+    collection: str
+    place: str
+    token: str = field(default="", repr=False)
+
+    @classmethod
+    def parse(cls, text: Path | str) -> Self:
+        """Read an address.
+
+        Raises:
+            FactIndexError: if it has another form.
+        """
+        rest = str(text).removeprefix("milvus:")
+        found = cls._server(rest) if rest.startswith("//") else cls._file(rest)
+        if not _NAME.fullmatch(found.collection):
+            raise FactIndexError(
+                f"{found.collection!r} is no name of a Milvus collection; use letters, digits and _, a letter first."
+            )
+        return found
+
+    @classmethod
+    def _server(cls, rest: str) -> Self:
+        try:
+            parts = urlsplit(f"milvus:{rest}")
+            host, port = parts.hostname, parts.port or PORT
+        except ValueError:
+            host, port = None, PORT
+        if not host:
+            raise FactIndexError(f"The address of the Milvus index names no host; {_FORMS}.")
+        secret = unquote(parts.netloc.rpartition("@")[0]) or os.environ.get("MILVUS_TOKEN", "")
+        tls = parse_qs(parts.query).get("tls") == ["true"]
+        host = f"[{host}]" if ":" in host else host
+        collection = parts.path.strip("/")
+        place = f"milvus://{host}:{port}/{collection}{'?tls=true' if tls else ''}"
+        return cls(f"{'https' if tls else 'http'}://{host}:{port}", collection, place, secret)
+
+    @classmethod
+    def _file(cls, rest: str) -> Self:
+        file, _, collection = rest.rpartition("/")
+        if not file.endswith(".db"):
+            raise FactIndexError(f"milvus:{rest} names no .db file and collection; {_FORMS}.")
+        return cls(str(Path(file).absolute()), collection, f"milvus:{rest}")
+
+    @property
+    def file(self) -> Path | None:
+        """The milvus-lite file, if it is one."""
+        return None if "://" in self.uri else Path(self.uri)
+
+
+class Connection:
+    """A client whose errors are sentences."""
+
+    def __init__(self, address: Address, *, make: bool = False) -> None:
+        self.address = address
+        file = address.file
+        if file and not file.exists():
+            if not make:
+                raise FactIndexError(f"{address.place} is not an index ({file} does not exist); build one first.")
+            file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            from pymilvus import MilvusClient
+
+            if file:
+                import milvus_lite  # noqa: F401
+        except ImportError as error:
+            raise FactIndexError(
+                f"{address.place} needs {error.name}, which is not installed; run `pip install 'factlearn[milvus]'`."
+            ) from error
+        with self._errors("opened"):
+            self._client: Any = MilvusClient(address.uri, token=address.token, timeout=_PATIENCE)
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        import grpc
+        from pymilvus.exceptions import MilvusException
+
+        logger = logging.getLogger("pymilvus")  # it prints each error before raising it
+        silent, logger.disabled = logger.disabled, True
+        try:
+            yield
+        except (MilvusException, grpc.RpcError, OSError, ValueError) as error:
+            reason = str(getattr(error, "message", None) or error).strip().splitlines()[0].rstrip(".")
+            hint = " (does another process hold the file?)" if self.address.file and what == "opened" else ""
+            raise FactIndexError(
+                f"{self.address.place} could not be {what}: {reason}{hint}; check the address and the server."
+            ) from error
+        finally:
+            logger.disabled = silent
+
+    def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
+        """A method of pymilvus's client."""
+        with self._errors(f"asked to {verb.replace('_', ' ')}"):
+            return getattr(self._client, verb)(*arguments, **options)
+
+    def has(self, collection: str) -> bool:
+        """Whether there is such a collection."""
+        return bool(self.call("has_collection", collection))
+
+    def create(self, collection: str, fields: Mapping[str, Any], vector: str, dimension: int) -> None:
+        """Make a collection of VARCHAR (given by length) and other columns with a flat inner-product index."""
+        from pymilvus import DataType, MilvusClient
+
+        schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+        for number, (name, kind) in enumerate(fields.items()):
+            if isinstance(kind, int):
+                schema.add_field(name, DataType.VARCHAR, max_length=kind, is_primary=number == 0)
+            else:
+                schema.add_field(name, getattr(DataType, kind))
+        schema.add_field(vector, DataType.FLOAT_VECTOR, dim=dimension)
+        index = self._client.prepare_index_params()
+        index.add_index(vector, index_type="FLAT", metric_type="IP")
+        self.call("create_collection", collection, schema=schema, index_params=index, consistency_level="Strong")
+
+    def count(self, collection: str, expression: str = "") -> int:
+        """How many rows satisfy an expression."""
+        found = self.call(
+            "query", collection, filter=expression, output_fields=["count(*)"], consistency_level="Strong"
+        )
+        return int(found[0]["count(*)"])
+
+    def rows(
+        self, collection: str, expression: str, columns: Sequence[str], batch: int = 1000
+    ) -> Iterator[list[dict[str, Any]]]:
+        """All rows that satisfy an expression, in the order of their ids, in batches."""
+        iterator = self.call(
+            "query_iterator",
+            collection,
+            filter=expression,
+            output_fields=list(columns),
+            batch_size=batch,
+            consistency_level="Strong",
+        )
+        try:
+            while True:
+                with self._errors("read"):
+                    found = iterator.next()
+                if not found:
+                    return
+                yield list(found)
+        finally:
+            iterator.close()
