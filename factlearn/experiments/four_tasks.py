@@ -23,8 +23,8 @@ from factlearn.progress import say
 from factlearn.results import RunResult, load_result
 from factlearn.training import train_or_reuse
 
-# Lambda: the best MAP at the end on the emoji facts, random tasks, seed 100, which no table reports: of 0.1, 1, 10, 30, 100,
-# 300, 1000 for SI (0.502 at 10, 0.589 at 300), of 3, 6, 10, 20, 60, 200 for MAS (0.567 at 6), of 1, 10, 100 for l-MAS (0.520).
+# Lambda: the best MAP at the end on the emoji facts, random tasks, seed 100, which no table reports. SI: of 0.1, 1, 10,
+# 30, 100, 300, 1000 (0.502 at 10, 0.589 at 300); MAS: of 3, 6, 10, 20, 60, 200 (0.567 at 6); l-MAS: 1, 10, 100 (0.520).
 METHODS: dict[str, dict[str, Any]] = {
     "finetune": {"name": "finetune"},
     "si": {"name": "si", "lambda": 300.0},
