@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from factlearn import __version__
-from factlearn.cli import assets, index, learning
+from factlearn.cli import assets, experiments, index, learning
 from factlearn.errors import FactlearnError
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 learning.add_commands(app)
+experiments.add_commands(app)
 app.command()(index.query)
 app.add_typer(index.app, name="index")
 app.add_typer(assets.app, name="assets")

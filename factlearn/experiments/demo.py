@@ -50,7 +50,7 @@ def run_demo(out: Path, index: Path) -> None:
     with atomic_write(out / "forgetting.svg") as stream:
         stream.write(curves_svg(results, [None, results["MAS"].tasks.tasks[0].name]))
     report = out / "report.html"
-    write_report(results, QUERIES, report, title="Learning facts without forgetting")
+    write_report(list(results.values()), report, queries=QUERIES, title="Learning facts without forgetting")
     console.print(
         f"\nThe report: {report}\nThe queries' images: {out / 'query-1.png'} to {out / f'query-{len(QUERIES)}.png'}\n"
         f'Ask yourself: factlearn query {index} "<person, *, hand>" --sheet sheet.png',

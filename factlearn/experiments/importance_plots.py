@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.errors import RunError
+from factlearn.experiments.figures import Plot, new_figure, svg_of, tidy
 from factlearn.files import atomic_write
 from factlearn.runs import Run, load_tensors
 
@@ -69,39 +70,55 @@ def _top_of_both(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArra
     return np.union1d(np.argpartition(one, -count)[-count:], np.argpartition(other, -count)[-count:])
 
 
-def plot_histogram(omega: NDArray[np.float32], path: Path, title: str) -> None:
+def histogram(omega: NDArray[np.float32], title: str, name: str = "importance") -> Plot:
     """The histogram of all importances and, magnified, of the 1000 most important parameters."""
-    figure = _figure(10, 3.6)
+    figure = new_figure(9, 3.4)
     whole, zoom = figure.subplots(1, 2)
-    whole.hist(omega, bins=80, color="#0072b2", log=True)
-    whole.set(title="(a) all parameters", xlabel="importance", ylabel="parameters")
-    zoom.hist(np.sort(omega)[-TOP:], bins=60, color="#d55e00")
-    zoom.set(title=f"(b) the {min(TOP, len(omega))} most important", xlabel="importance", ylabel="parameters")
-    figure.suptitle(title)
-    _save(figure, path)
+    rows: list[list[Any]] = []
+    top = np.sort(omega)[-TOP:]
+    for axes, values, bins, colour, log, part in (
+        (whole, omega, 80, "#0072b2", True, "all"),
+        (zoom, top, 60, "#d55e00", False, "top"),
+    ):
+        counts, edges, _ = axes.hist(values, bins=bins, color=colour, log=log)
+        rows += [[part, low, high, int(n)] for n, low, high in zip(counts, edges[:-1], edges[1:], strict=True)]
+        axes.set(xlabel="importance", ylabel="parameters")
+        tidy(axes)
+    whole.set_title("(a) all parameters", fontsize=10)
+    zoom.set_title(f"(b) the {len(top)} most important", fontsize=10)
+    figure.suptitle(title, fontsize=11)
+    return Plot(name, svg_of(figure), ("part", "from", "to", "parameters"), rows,
+                "Histograms: how many parameters have which importance.", figure)  # fmt: skip
 
 
-def plot_scatter(one: NDArray[np.float32], other: NDArray[np.float32], path: Path, names: tuple[str, str]) -> None:
+def scatter(
+    one: NDArray[np.float32], other: NDArray[np.float32], names: tuple[str, str], name: str = "importance-scatter"
+) -> Plot:
     """The most important parameters of either run, one importance against the other."""
-    figure = _figure(5.2, 5.2)
+    figure = new_figure(4.8, 4.8)
     axes = figure.add_subplot()
     top = _top_of_both(one, other)
-    axes.scatter(one[top], other[top], s=8, color="#0072b2", alpha=0.5, linewidths=0)
+    axes.scatter(one[top], other[top], s=8, color="#0072b2", alpha=0.5, linewidths=0, rasterized=True)
     reach = float(max(one[top].max(), other[top].max()))
     axes.plot([0, reach], [0, reach], color="#888888", linewidth=1, linestyle="--")
     axes.set(xlabel=names[0], ylabel=names[1])
-    axes.set_title(f"most important parameters, correlation {agreement(one, other).top_correlation:.2f}")
-    _save(figure, path)
+    axes.set_title(f"most important parameters, correlation {agreement(one, other).top_correlation:.2f}", fontsize=10)
+    tidy(axes)
+    rows = list(zip(top.tolist(), one[top].tolist(), other[top].tolist(), strict=True))
+    return Plot(name, svg_of(figure), ("parameter", *names), rows,
+                "Points: the importance of each parameter, measured twice.", figure)  # fmt: skip
 
 
-def _figure(width: float, height: float) -> Any:
-    from matplotlib.figure import Figure
+def plot_histogram(omega: NDArray[np.float32], path: Path, title: str) -> None:
+    """Write `histogram` as PNG, SVG or PDF."""
+    _save(histogram(omega, title), path)
 
-    return Figure(figsize=(width, height), layout="constrained")
+
+def plot_scatter(one: NDArray[np.float32], other: NDArray[np.float32], path: Path, names: tuple[str, str]) -> None:
+    """Write `scatter` as PNG, SVG or PDF."""
+    _save(scatter(one, other, names), path)
 
 
-def _save(figure: Any, path: Path) -> None:
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
+def _save(plot: Plot, path: Path) -> None:
     with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format=path.suffix.lstrip(".") or "png", dpi=130)
+        plot.figure.savefig(stream, format=path.suffix.lstrip(".") or "png", dpi=130)

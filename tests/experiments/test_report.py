@@ -1,24 +1,20 @@
+import csv
 import re
 from html.parser import HTMLParser
 
 import pytest
+from typer.testing import CliRunner
 
-from factlearn.config import parse_config
-from factlearn.errors import RunError
+from factlearn.cli import app
+from factlearn.errors import FactError, FactlearnError, RunError
 from factlearn.experiments.plots import curves_svg
-from factlearn.experiments.report import write_report
-from factlearn.results import load_result
-from factlearn.training import train
+from factlearn.experiments.report import pdf, write_report
 
 
 @pytest.fixture
-def results(config, tmp_path):
+def results(learned):
     """The same tasks learned three ways."""
-    made = {}
-    for title, name in (("FineTune", "finetune"), ("MAS", "mas"), ("Joint", "joint")):
-        run = train(parse_config({**config, "strategy": {"name": name}}, "test"), tmp_path / name)
-        made[title] = load_result(run)
-    return made
+    return [learned(name=name) for name in ("finetune", "mas", "joint")]
 
 
 class Page(HTMLParser):
@@ -26,49 +22,104 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.loads, self.frames = [], [], []
+        self.tags, self.loads, self.frames, self.ids = [], [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.tags.append(tag)
-        self.loads += [values[key] for key in ("src", "href") if key in values and tag != "use"]
-        if tag == "figure":
-            self.frames.append(values["class"])
+        self.loads += [values["src"]] if "src" in values else []
+        self.ids += [values["id"]] if "id" in values else []
+        if tag == "figure" and "image" in values["class"]:
+            self.frames.append(values["class"].split()[1])
 
 
 def test_the_page_is_self_contained_and_shows_every_method_after_every_task(results, tmp_path):
     path = tmp_path / "report.html"
-    write_report(results, ["<person, riding, bike>", "<tree>"], path, title="Facts & <forgetting>", k=4)
+    write_report(results, path, queries=["<person, riding, bike>", "<tree>"], title="Facts & <forgetting>", k=4)
     text = path.read_text()
     page = Page(text)
-    assert all(load.startswith("data:image/") for load in page.loads if not load.startswith("#"))
+    assert all(load.startswith("data:image/") for load in page.loads)
     assert "script" not in page.tags
-    assert page.tags.count("svg") >= 2
+    assert "link" not in page.tags
+    assert page.tags.count("svg") >= 6
+    assert len(page.ids) == len(set(page.ids))
     assert "<title>Facts &amp; &lt;forgetting&gt;</title>" in text
     assert len(page.frames) == 2 * 4 * (2 + 2 + 1)  # queries x images x stages of the three methods
     assert set(page.frames) <= {"right", "wrong"}
-    for method, result in results.items():
+    for method, result in zip(("FineTune", "MAS", "Joint"), results, strict=True):
         assert f"{method} ends with MAP {result.final.map_all:.3f}" in text
+
+
+def test_every_plot_lies_beside_the_page_with_its_numbers(results, tmp_path):
+    page, folder = write_report(results, tmp_path / "report.html", k=2)
+    names = {path.stem for path in folder.glob("*.svg")}
+    assert {"curves-all", "map-matrix", "forgetting", "facts", "memory", "projection", "importance"} <= names
+    assert {path.stem for path in folder.glob("*.csv")} == names
+    assert all(f"{folder.name}/{name}.svg" in page.read_text() for name in names)
+    rows = list(csv.DictReader((folder / "map-matrix.csv").open()))
+    mas = results[1]
+    last = [float(row["MAP"]) for row in rows if row["method"] == "MAS" and row["after learning"] == "task 2"]
+    assert last == pytest.approx(mas.matrix("exact")[-1])
 
 
 def test_frames_say_which_images_are_right(results, tmp_path):
     path = tmp_path / "report.html"
-    write_report({"Joint": results["Joint"]}, ["<tree>"], path, title="t", k=6)
-    labels = re.findall(r'<figure class="(right|wrong)">.*?title="&lt;(.*?)&gt;"', path.read_text())
+    write_report(results[2:], path, queries=["<tree>"], k=6)
+    labels = re.findall(r'<figure class="image (right|wrong)">.*?title="&lt;(.*?)&gt;"', path.read_text())
     assert len(labels) == 6
     assert all((frame == "right") == (fact == "tree") for frame, fact in labels)
 
 
-def test_runs_over_other_tasks_cannot_share_a_page(results, config, tmp_path):
-    other = train(parse_config({**config, "tasks": {"count": 3}}, "test"), tmp_path / "three")
+def test_without_queries_the_page_shows_facts_that_were_learned_and_lost(results, tmp_path):
+    path = tmp_path / "report.html"
+    write_report(results, path, k=3)
+    first = {str(fact) for fact in results[0].tasks.tasks[0].facts}
+    asked = re.findall(r"<h3>&lt;(.*?)&gt;</h3>", path.read_text())
+    assert asked
+    assert {f"<{name}>" for name in asked} <= first
+
+
+def test_runs_over_other_tasks_cannot_share_a_page(results, learned, tmp_path):
+    other = learned(tasks=3, name="si")
     with pytest.raises(RunError, match="same tasks"):
-        write_report({**results, "Other": load_result(other)}, [], tmp_path / "report.html", title="t")
+        write_report([*results, other], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
 
 
+def test_a_query_that_no_image_answers_is_refused(results, tmp_path):
+    with pytest.raises(FactError, match="None of the test images"):
+        write_report(results, tmp_path / "report.html", queries=["<dog, riding, bike>"])
+
+
+def test_a_sweep_of_lambda_adds_its_curve_and_details_of_the_best_only(results, learned, tmp_path):
+    swept = [learned(name="mas", **{"lambda": 10.0**i}) for i in range(-3, 3)]
+    _, folder = write_report([results[0], *swept], tmp_path / "report.html", k=1)
+    rows = list(csv.DictReader((folder / "lambda.csv").open()))
+    assert [float(row["lambda"]) for row in rows] == [10.0**i for i in range(-3, 3)]
+    methods = {row["method"] for row in csv.DictReader((folder / "facts.csv").open())}
+    assert len(methods) == 2
+
+
+def test_the_command_writes_the_page_and_refuses_what_is_no_run(results, tmp_path, monkeypatch):
+    folders = [str(result.run.folder) for result in results]
+    out = tmp_path / "page.html"
+    done = CliRunner().invoke(app, ["report", *folders, "--out", str(out), "--query", "<tree>", "-k", "2"])
+    assert done.exit_code == 0
+    assert out.is_file()
+    for wrong, sentence in (([str(tmp_path / "none")], "holds no run"), (folders[:1] * 2, "given twice")):
+        refused = CliRunner().invoke(app, ["report", *wrong, "--out", str(tmp_path / "no.html")])
+        assert isinstance(refused.exception, FactlearnError)
+        assert sentence in str(refused.exception)
+    monkeypatch.setattr(pdf, "BROWSERS", ())
+    refused = CliRunner().invoke(app, ["report", *folders, "--out", str(tmp_path / "no.html"), "--pdf"])
+    assert "Chromium" in str(refused.exception)
+    assert not (tmp_path / "no.html").exists()
+
+
 def test_curves_have_a_panel_a_task_and_name_every_method(results):
-    svg = curves_svg(results, [None, "task 1"])
-    assert svg.count("<!-- FineTune -->") == 2
-    assert svg.count("<!-- MAS -->") == 2
+    svg = curves_svg(dict(zip(("FineTune", "MAS", "Joint"), results, strict=True)), [None, "task 1", "sports"])
+    assert svg.count(">FineTune<") == 3
+    assert svg.count(">MAS<") == 3
     assert "All test images" in svg
+    assert "The facts of “sports”" in svg

@@ -1,0 +1,100 @@
+"""What people call a run: its method, as the paper writes it, and what sets it apart from the others given."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from factlearn.config import RunConfig
+from factlearn.errors import RunError
+from factlearn.lifelong.config import ImportanceConfig
+from factlearn.results import RunResult, load_result
+from factlearn.runs import Run
+
+TITLES = {
+    "finetune": "FineTune",
+    "joint": "Joint",
+    "mas": "MAS",
+    "l-mas": "l-MAS",
+    "mas-vector": "MAS-vector",
+    "ewc": "EWC",
+    "si": "SI",
+    "lwf": "LwF",
+    "ebll": "EBLL",
+    "imm-mean": "IMM (mean)",
+    "imm-mode": "IMM (mode)",
+}
+
+
+def method_title(config: RunConfig) -> str:
+    """The method, and where its importance comes from if not from the training images."""
+    strategy = config.strategy
+    title = TITLES.get(strategy.name, strategy.name)
+    if not isinstance(strategy, ImportanceConfig) or strategy.importance == "train":
+        return title
+    if isinstance(strategy.importance, str):
+        return f"{title} ({'train + test' if strategy.importance == 'both' else strategy.importance})"
+    return f"{title} (adapted)"
+
+
+def strength(config: RunConfig) -> float | None:
+    """Lambda, where the method has one."""
+    return getattr(config.strategy, "lambda_", None)
+
+
+def group_runs(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
+    """Runs by method; within a method they differ by seed alone.
+
+    Runs of one method that differ in lambda are groups of their own; those that differ in something else are told
+    apart by their folder's name.
+    """
+    by_title: dict[str, list[RunResult]] = {}
+    for result in results:
+        by_title.setdefault(method_title(result.run.config), []).append(result)
+    groups: dict[str, list[RunResult]] = {}
+    for title, members in by_title.items():
+        several = len({strength(result.run.config) for result in members}) > 1
+        for result in members:
+            label = f"{title}, λ = {strength(result.run.config):g}" if several else title
+            taken = groups.get(label, [])
+            if any(_same_but_seed(result, other) is False for other in taken) or _seed_taken(result, taken):
+                label = f"{label}, {result.run.folder.name}"
+            groups.setdefault(label, []).append(result)
+    return groups
+
+
+def _same_but_seed(one: RunResult, other: RunResult) -> bool:
+    blank = {"seed": 0}
+    return one.run.config.model_copy(update=blank) == other.run.config.model_copy(update=blank)
+
+
+def _seed_taken(result: RunResult, taken: Sequence[RunResult]) -> bool:
+    return result.run.config.seed in {other.run.config.seed for other in taken}
+
+
+def first_of_each(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
+    """The runs that share the lowest seed which every method has, or simply the first run of each."""
+    shared = set.intersection(*({result.run.config.seed for result in group} for group in groups.values()))
+    chosen = {}
+    for label, group in groups.items():
+        of_seed = [result for result in group if shared and result.run.config.seed == min(shared)]
+        chosen[label] = (of_seed or list(group))[0]
+    return chosen
+
+
+def load_runs(folders: Sequence[Path]) -> list[RunResult]:
+    """Evaluate the runs in these folders, each given once.
+
+    Raises:
+        RunError: if none is given, one is given twice, or they are of different data.
+    """
+    places = [folder.resolve() for folder in folders]
+    if not places:
+        raise RunError("Name at least one run directory.")
+    for place, folder in zip(places, folders, strict=True):
+        if places.count(place) > 1:
+            raise RunError(f"{folder} is given twice; name each run once.")
+    opened = [Run.open(folder) for folder in folders]
+    results = [load_result(run) for run in opened]
+    prints = {result.run.description().get("data_fingerprint") for result in results}
+    if len(prints) > 1:
+        raise RunError("The runs are of different data, so their figures do not compare; give runs of one dataset.")
+    return results

@@ -1,0 +1,104 @@
+"""The result in words: who ended where, what was lost, which facts were hit."""
+
+from collections.abc import Mapping, Sequence
+
+from factlearn.experiments.comparison import MethodScore, PairedTest, gap_closed, p_text
+from factlearn.experiments.per_fact import FactChange
+from factlearn.facts import Relevance
+from factlearn.results import RunResult
+
+NOTICEABLE = 0.1
+"""A fact counts as forgotten if it lost more than this much average precision."""
+
+
+def summary(
+    results: Mapping[str, RunResult],
+    scores: Sequence[MethodScore],
+    tests: Sequence[PairedTest],
+    changes: Mapping[str, Sequence[FactChange]],
+) -> list[str]:
+    """A few sentences, the most important first."""
+    sentences = [_ending(score, results[score.method]) for score in scores if score.method in results]
+    best = _best_in_turn(scores, results)
+    worst = max(changes, key=lambda m: _lost_share(changes[m]), default=None)
+    if worst and _lost_share(changes[worst]) > 0:
+        sentences.append(_hit(worst, changes[worst]))
+        if best and best != worst and best in changes:
+            sentences.append(_kept(best, worst, changes))
+    if best:
+        sentences += _gap(best, scores)
+        sentences += [_tested(test) for test in tests if best in (test.one, test.other) and worst in _names(test)][:1]
+    return sentences
+
+
+def forgotten_share(listed: Sequence[FactChange]) -> str:
+    """How many facts lost noticeably, in words."""
+    hit = sum(change.lost > NOTICEABLE for change in listed)
+    return f"{hit} of {len(listed)} facts lost more than {NOTICEABLE:g} of their average precision"
+
+
+def _ending(score: MethodScore, result: RunResult) -> str:
+    text = f"{score.method} ends with MAP {score.map_all} over all test images"
+    lost = result.forgetting(Relevance.EXACT)
+    if len(score.seeds) > 1:
+        text += f" (mean of {len(score.seeds)} seeds)"
+    if lost is None or not lost.per_task:
+        at_once = len(result.evaluations) == 1 and len(result.learned[0]) > 1
+        return text + ("; it saw all tasks at once, so it is the bound the others aim for." if at_once else ".")
+    average = score.forgetting.mean if score.forgetting else lost.average
+    matrix = result.matrix(Relevance.EXACT)
+    worst = max(range(len(lost.per_task)), key=lambda place: lost.per_task[place])
+    then, now = matrix[worst][worst], matrix[-1][worst]
+    text += f"; on the tasks before the last it lost {average:.3f} MAP on average"
+    return f"{text}, most on “{result.tasks.tasks[worst].name}” ({then:.2f} → {now:.2f})."
+
+
+def _hit(method: str, listed: Sequence[FactChange]) -> str:
+    return f"With {method}, {forgotten_share(listed)}. Hit hardest: {_examples(listed)}."
+
+
+def _examples(listed: Sequence[FactChange]) -> str:
+    return ", ".join(f"{change.fact} ({change.then:.2f} → {change.now:.2f})" for change in listed[:3])
+
+
+def _kept(best: str, worst: str, changes: Mapping[str, Sequence[FactChange]]) -> str:
+    lost = {change.fact: change for change in changes[worst] if change.lost > NOTICEABLE}
+    kept = [change for change in changes[best] if change.fact in lost and change.lost <= NOTICEABLE]
+    share = forgotten_share(changes[best])
+    return (
+        f"With {best}, {share}; it kept {len(kept)} of the {len(lost)} that {worst} lost. "
+        f"Hit hardest: {_examples(changes[best])}."
+    )
+
+
+def _gap(best: str, scores: Sequence[MethodScore]) -> list[str]:
+    ends = {score.method: score.map_all.mean for score in scores}
+    if not {"FineTune", "Joint"} <= ends.keys() or best == "FineTune":
+        return []
+    share = gap_closed(ends[best], ends["FineTune"], ends["Joint"])
+    return [] if share is None else [f"{best} closes {share:.0%} of the gap between FineTune and Joint."]
+
+
+def _tested(test: PairedTest) -> str:
+    return (
+        f"Fact by fact, {test.one} is ahead of {test.other} by {test.difference:.3f} average precision "
+        f"and better on {test.better:.0%} of {test.facts} facts (paired randomisation test, p {_p(test.p)})."
+    )
+
+
+def _p(p: float) -> str:
+    return p_text(p) if p < 0.001 else f"= {p_text(p)}"
+
+
+def _names(test: PairedTest) -> tuple[str, str]:
+    return test.one, test.other
+
+
+def _best_in_turn(scores: Sequence[MethodScore], results: Mapping[str, RunResult]) -> str | None:
+    """The method with the highest MAP among those that learn one task after the other."""
+    in_turn = [s for s in scores if s.method in results and len(results[s.method].evaluations) > 1]
+    return max(in_turn, key=lambda score: score.map_all.mean).method if in_turn else None
+
+
+def _lost_share(listed: Sequence[FactChange]) -> float:
+    return sum(change.lost > NOTICEABLE for change in listed) / len(listed) if listed else 0.0

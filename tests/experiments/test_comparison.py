@@ -1,0 +1,101 @@
+import itertools
+import json
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from factlearn.cli import app
+from factlearn.config import parse_config
+from factlearn.errors import RunError
+from factlearn.experiments.comparison import Spread, gap_closed, paired_tests, randomisation_p, score_methods
+from factlearn.experiments.naming import group_runs, load_runs, method_title
+from factlearn.results import load_result
+from factlearn.training import train
+
+
+@pytest.fixture
+def folders(learned):
+    """FineTune and MAS over two seeds, Joint over one."""
+    cells = (("finetune", 3), ("finetune", 1), ("mas", 3), ("mas", 1), ("joint", 3))
+    return [learned(name=name, seed=seed).run.folder for name, seed in cells]
+
+
+@given(st.lists(st.integers(-8, 8), min_size=1, max_size=9))
+def test_p_is_the_share_of_sign_patterns_at_least_as_extreme(values):
+    signs = itertools.product((-1, 1), repeat=len(values))
+    sums = np.array([abs(np.dot(pattern, values)) for pattern in signs])
+    assert randomisation_p(np.array(values) / 8) == (sums >= abs(sum(values))).mean()
+
+
+def test_p_of_many_pairs_is_small_for_a_clear_difference_and_large_for_none():
+    noise = np.random.default_rng(1).normal(size=200)
+    assert randomisation_p(noise + 1) < 0.001
+    assert randomisation_p(np.concatenate([noise, -noise])) > 0.9
+
+
+def test_methods_are_compared_over_the_seeds_they_share(folders):
+    groups = group_runs(load_runs(folders))
+    assert {method: len(group) for method, group in groups.items()} == {"FineTune": 2, "MAS": 2, "Joint": 1}
+    scores = {score.method: score for score in score_methods(groups)}
+    values = [load_result(result.run).final.map_all for result in groups["MAS"]]
+    assert scores["MAS"].map_all == Spread(np.mean(values), pytest.approx(np.std(values, ddof=1)))
+    assert scores["Joint"].map_all.deviation is None
+    tests = {frozenset((test.one, test.other)): test for test in paired_tests(groups)}
+    assert tests[frozenset(("FineTune", "MAS"))].seeds == 2
+    assert tests[frozenset(("Joint", "MAS"))].seeds == 1
+    assert all(test.difference >= 0 and 0 <= test.p <= 1 and test.facts == 6 for test in tests.values())
+    assert all(test.low <= test.difference <= test.high for test in tests.values())
+
+
+def test_the_difference_is_the_mean_over_facts(folders):
+    groups = group_runs(load_runs([folders[0], folders[4]]))
+    one, other = (group[0].final.exact.whole.average_precision for group in groups.values())
+    expected = np.mean([one[fact] - other[fact] for fact in one])
+    assert paired_tests(groups)[0].difference == pytest.approx(abs(expected))
+
+
+def test_runs_of_one_method_are_told_apart_by_lambda_and_by_folder(learned, tmp_path):
+    made = [learned(name="mas", **{"lambda": strength}).run.folder for strength in (1.0, 10.0)]
+    copy = shutil.copytree(made[1], tmp_path / "copy")
+    assert list(group_runs(load_runs([*made, copy]))) == ["MAS, λ = 1", "MAS, λ = 10", "MAS, λ = 10, copy"]
+
+
+@pytest.mark.parametrize(
+    ("importance", "title"),
+    [("train", "MAS"), ("test", "MAS (test)"), ("both", "MAS (train + test)"), (["<tree>"], "MAS (adapted)")],
+)
+def test_a_title_says_where_importance_comes_from(config, importance, title):
+    strategy = {"name": "mas", "importance": importance}
+    assert method_title(parse_config({**config, "strategy": strategy}, "t")) == title
+
+
+def test_runs_of_different_data_do_not_compare(config, folders, manifest, tmp_path):
+    rows = manifest.read_text().splitlines()
+    fewer = manifest.with_name("fewer.csv")
+    fewer.write_text("\n".join(rows[:-1]) + "\n")
+    try:
+        data = {"source": "manifest", "manifest": str(fewer)}
+        other = train(parse_config({**config, "data": data}, "t"), tmp_path / "other").folder
+        with pytest.raises(RunError, match="different data"):
+            load_runs([folders[0], other])
+    finally:
+        fewer.unlink()
+
+
+def test_the_gap_closed_is_a_share_of_the_way():
+    assert gap_closed(0.3, 0.2, 0.6) == pytest.approx(0.25)
+    assert gap_closed(0.3, 0.2, 0.2) is None
+
+
+def test_the_command_prints_tables_and_json(folders):
+    runner = CliRunner()
+    shown = runner.invoke(app, ["compare", *map(str, folders)])
+    assert shown.exit_code == 0
+    assert "Joint" in shown.stdout
+    values = json.loads(runner.invoke(app, ["compare", "--json", *map(str, folders)]).stdout)
+    assert [entry["method"] for entry in values["methods"]] == ["FineTune", "MAS", "Joint"]
+    assert len(values["paired"]) == 3
