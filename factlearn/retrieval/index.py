@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Asked = str | Fact | FactQuery
 _PLAIN = (1.0, 1.0, 1.0)
+_MOST_WEIGHT = 1e6
 
 
 class FactIndex:
@@ -428,8 +429,10 @@ def _filter(where: str | None) -> Filter | None:
 
 def _weights(weights: Sequence[float] | None) -> NDArray[np.float64]:
     values = np.asarray(_PLAIN if weights is None else weights, np.float64)
-    if values.shape != (3,) or not np.isfinite(values).all() or (values < 0).any() or not values.any():
-        raise FactIndexError(f"The weights must be three numbers of at least 0, not all 0, as 1,2,1; not {weights}.")
+    if values.shape != (3,) or not ((values >= 0) & (values <= _MOST_WEIGHT)).all() or not values.any():
+        raise FactIndexError(
+            f"The weights must be three numbers from 0 to {_MOST_WEIGHT:,.0f}, not all 0, as 1,2,1; not {weights}."
+        )
     return values
 
 

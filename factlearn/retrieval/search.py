@@ -127,7 +127,7 @@ class Question:
         lengths = np.sqrt(np.square(self.target, dtype=np.float64).sum(axis=-1))
         longest = float(lengths.max())
         magnitude = float(((2 * lengths * np.sqrt(largest) + largest) * self.weights).sum())
-        if magnitude > np.finfo(np.float32).max / 2 or terms * _ROUNDING >= 0.5:
+        if magnitude > float(np.finfo(np.float32).max) / 2 or terms * _ROUNDING >= 0.5:
             return float("inf")
         lost = _UNDERFLOW + _SMALLEST * (max(1.0, float(largest.max())) + float(self.weights.sum()) * (1 + 2 * longest))
         return terms * _ROUNDING / (1 - terms * _ROUNDING) * magnitude + terms * lost
