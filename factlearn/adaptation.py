@@ -28,7 +28,6 @@ from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inputs import Reiterable, in_order, open_inputs
 from factlearn.progress import progress
 from factlearn.results import load_model
-from factlearn.retrieval.index import FactIndex
 from factlearn.runs import Run, load_tensors, save_tensors
 from factlearn.stages import source_inputs
 from factlearn.tasks import TaskSplit
@@ -129,14 +128,13 @@ def used_importance(run: Run, model: FactEmbedder) -> Importance:
     return importance
 
 
-def learn_from_use(run: Run, index: FactIndex, batch_size: int = 64) -> Importance:
-    """Add the importance of an index's images to what the run's last model has gathered in use (the paper's Fig. 1)."""
+def learn_from_use(run: Run, images: Sequence[Path], batch_size: int = 64) -> Importance:
+    """Add the importance of images to what the run's last model has gathered in use (the paper's Figure 1)."""
     model = load_model(run)
-    index.check_model(model.fingerprint())
     path = run.folder / USAGE
     start = Importance.load(path) if path.is_file() else None
     estimator = Estimator(model.suffix, _measure_of(run), start=start)
-    inputs = open_inputs(model, make_preprocess(run.config.model), index.paths, store=None)
+    inputs = open_inputs(model, make_preprocess(run.config.model), images, store=None)
     with progress("importance of images in use", len(inputs)) as advance:
         for batch in in_order(inputs, batch_size):
             estimator.update(batch)

@@ -125,10 +125,10 @@ class Embedder:
     processes: int = 1
 
     def __call__(self, samples: Sequence[Sample], *, own: bool) -> tuple[NDArray[np.float32], list[Sample]]:
-        if own and self.run.config.model.keep_activations:
-            inputs = run_inputs(self.run.config, self.model, samples, (PLAIN,))
-            return embed_inputs(self.model.suffix, inputs, self.batch_size), list(samples)
         paths = [sample.path for sample in samples]
+        if own and self.run.config.model.keep_activations:
+            inputs = run_inputs(self.run.config.model, self.model, paths, (PLAIN,))
+            return embed_inputs(self.model.suffix, inputs, self.batch_size), list(samples)
         if self.processes > 1 and len(samples) > self.processes:
             vectors, kept = self._in_processes(paths)
         else:

@@ -119,7 +119,7 @@ def sample_of(item: Mapping[str, Any]) -> Sample:
 
 
 def measure(
-    index: FactIndex, run: Run | None = None, *, stage: int | None = None, each: int = 10, seed: int = 0
+    index: FactIndex, run: Run | None = None, *, stage: int | None = None, each: int = 5, seed: int = 0
 ) -> Drift:
     """How the images of an index move under the newest model of a run, and what that does to MAP.
 
@@ -143,7 +143,7 @@ def refresh(
     *,
     policy: Policy = "drift",
     stage: int | None = None,
-    each: int = 10,
+    each: int = 5,
     seed: int = 0,
 ) -> Refreshed:
     """Repair an index, then embed again what gains by the newest model of a run.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from factlearn.assets import Asset
     from factlearn.experiments.importance_plots import Agreement
     from factlearn.results import RunResult
-    from factlearn.retrieval.index import Hit
+    from factlearn.retrieval import Hit
     from factlearn.runs import Run
 
 
@@ -77,16 +77,16 @@ def tasks_table(split: TaskSplit, dataset: FactDataset) -> Table:
     return table
 
 
-def hits_table(query: FactQuery, hits: Sequence["Hit"]) -> Table:
+def hits_table(query: FactQuery | str, hits: Sequence["Hit"]) -> Table:
     """The images that answer a query, best first."""
     table = Table(title=f"{query}: {len(hits)} images")
-    units = list(hits[0].scores) if hits else []
+    units = list(dict.fromkeys(unit for hit in hits for unit in hit.scores))
     for column in ("rank", "score", *units):
         table.add_column(column, justify="right")
     table.add_column("fact")
     table.add_column("image", overflow="fold")
     for rank, hit in enumerate(hits, 1):
-        scores = [f"{hit.score:.3f}", *(f"{hit.scores[unit]:.3f}" for unit in units)]
+        scores = [f"{hit.score:.3f}", *(number(hit.scores.get(unit)) for unit in units)]
         table.add_row(str(rank), *scores, str(hit.fact or ""), hit.id)
     return table
 

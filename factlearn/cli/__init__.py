@@ -8,6 +8,7 @@ import typer
 
 from factlearn import __version__
 from factlearn.cli import assets, experiments, index, learning
+from factlearn.cli.query import query
 from factlearn.errors import FactlearnError
 
 app = typer.Typer(
@@ -18,7 +19,7 @@ app = typer.Typer(
 )
 learning.add_commands(app)
 experiments.add_commands(app)
-app.command()(index.query)
+app.command()(query)
 app.add_typer(index.app, name="index")
 app.add_typer(assets.app, name="assets")
 

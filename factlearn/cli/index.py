@@ -7,7 +7,9 @@ import typer
 
 from factlearn.cli.common import JsonOption, RunArgument, show, show_json
 
-app = typer.Typer(help="Build indexes of images that `factlearn query` searches, and look after them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Build indexes of images that `factlearn query` searches, and look after them.", no_args_is_help=True
+)
 
 IndexArgument = Annotated[
     str, typer.Argument(metavar="INDEX", help="An index, such as indexes/demo, or milvus://host:port/collection.")
@@ -80,9 +82,7 @@ def add(
     opened, source = FactIndex.open(index), _run(run)
     from factlearn.indexing import add_images, run_of
 
-    report = add_images(
-        opened, images, source, stage=stage, skip_unreadable=skip_unreadable, processes=processes
-    )
+    report = add_images(opened, images, source, stage=stage, skip_unreadable=skip_unreadable, processes=processes)
     if learn_importance:
         fresh = {*report.new, *report.changed}
         _learn_importance(run_of(opened, source), [Path(i["path"]) for i in opened.items() if i["id"] in fresh])
@@ -120,8 +120,8 @@ def remove(
 @app.command()
 def info(index: IndexArgument, json: JsonOption = False) -> None:
     """What an index holds, which models made it, and how it is searched."""
+    from factlearn.index_tables import index_info, index_table
     from factlearn.retrieval import FactIndex
-    from factlearn.tables import index_info, index_table
 
     about = index_info(FactIndex.open(index))
     if json:
@@ -156,18 +156,16 @@ def optimize(
 ) -> None:
     """Find the fastest way to search an index that reaches a recall, and use it from now on."""
     from factlearn.errors import FactIndexError
+    from factlearn.index_tables import trials_table
     from factlearn.progress import say
     from factlearn.retrieval import FactIndex
     from factlearn.retrieval.optimize import KINDS
-    from factlearn.tables import trials_table
 
     chosen = [kind.strip() for kind in kinds.split(",")]
     for kind in chosen:
         if kind not in KINDS:
             raise FactIndexError(f"There is no kind {kind!r}; the kinds are {', '.join(KINDS)}.")
-    trials = FactIndex.open(index).optimize(
-        target_recall=target_recall, memory=_bytes(memory), kinds=chosen, say=say
-    )
+    trials = FactIndex.open(index).optimize(target_recall=target_recall, memory=_bytes(memory), kinds=chosen, say=say)
     show(trials_table(trials))
 
 
@@ -176,15 +174,15 @@ def drift(
     index: IndexArgument,
     run: RunOption = None,
     stage: StageOption = None,
-    sample: EachOption = 10,
+    sample: EachOption = 5,
     json: JsonOption = False,
 ) -> None:
     """How far images move under a run's newest model, and what that does to MAP."""
     from factlearn.retrieval import FactIndex
 
     opened, source = FactIndex.open(index), _run(run)
+    from factlearn.index_tables import drift_table
     from factlearn.refreshing import measure
-    from factlearn.tables import drift_table
 
     found = measure(opened, source, stage=stage, each=sample)
     if json:
@@ -202,7 +200,7 @@ def refresh(
         Literal["drift", "all", "repair"],
         typer.Option(help="Embed again what a sample shows to gain, all that is older, or only what was damaged."),
     ] = "drift",
-    sample: EachOption = 10,
+    sample: EachOption = 5,
 ) -> None:
     """Repair an index from its images, and embed again what gains by a run's newest model."""
     source = _run(run)

@@ -36,8 +36,9 @@ def query(
 ) -> None:
     """Find the images that show a fact, or that are like an image."""
     from factlearn.errors import FactIndexError
+    from factlearn.index_tables import shown_table
     from factlearn.retrieval import FactIndex
-    from factlearn.tables import hits_table, shown_table
+    from factlearn.tables import hits_table
 
     facts = facts or []
     if bool(facts) == (image is not None):

@@ -105,6 +105,8 @@ class Connection:
             raise FactIndexError(
                 f"{address.place} needs {error.name}, which is not installed; run `pip install 'factlearn[milvus]'`."
             ) from error
+        for name in ("pymilvus", "milvus_lite"):  # they print each error before they raise it
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         with self._errors("opened"):
             self._client: Any = MilvusClient(address.uri, token=address.token, timeout=_PATIENCE)
 
@@ -113,8 +115,6 @@ class Connection:
         import grpc
         from pymilvus.exceptions import MilvusException
 
-        logger = logging.getLogger("pymilvus")  # it prints each error before raising it
-        silent, logger.disabled = logger.disabled, True
         try:
             yield
         except (MilvusException, grpc.RpcError, OSError, ValueError) as error:
@@ -123,8 +123,6 @@ class Connection:
             raise FactIndexError(
                 f"{self.address.place} could not be {what}: {reason}{hint}; check the address and the server."
             ) from error
-        finally:
-            logger.disabled = silent
 
     def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
         """A method of pymilvus's client."""
@@ -147,7 +145,7 @@ class Connection:
                 schema.add_field(name, getattr(DataType, kind))
         schema.add_field(vector, DataType.FLOAT_VECTOR, dim=dimension)
         index = self._client.prepare_index_params()
-        index.add_index(vector, index_type="FLAT", metric_type="IP")
+        index.add_index(vector, index_type="FLAT", index_name=vector, metric_type="IP")
         self.call("create_collection", collection, schema=schema, index_params=index, consistency_level="Strong")
 
     def count(self, collection: str, expression: str = "") -> int:

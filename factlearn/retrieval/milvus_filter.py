@@ -3,8 +3,8 @@
 What is known of an image is stored so that each condition has one plain meaning there: texts in VARCHAR columns and in
 the JSON column `texts`, and the number that a text spells, if any, in the JSON column `numbers`. Milvus versions differ
 in what a comparison with a missing key gives, so each condition first asks whether the key exists. What no expression
-says reliably (most patterns of `like`, infinite numbers, control characters) is left to the client: `implied` then gives
-an expression that holds for at least the images that pass.
+says reliably (most patterns of `like`, infinite numbers, control characters) is left to the client: `implied` then
+gives an expression that holds for at least the images that pass.
 """
 
 import math
@@ -78,7 +78,7 @@ def _condition(condition: Condition) -> str | None:
     if condition.operator == "null":
         if exists is None:
             return 'id >= ""' if condition.negated else NOTHING
-        return exists if condition.negated else (f"not {exists}" if exists.startswith("exists") else 'fact == ""')
+        return exists if condition.negated else f"not ({exists})"
     if not all(map(_expressible, condition.values)):
         return None
     if condition.operator == "like":
@@ -115,7 +115,8 @@ def _in(text: str, number: str, condition: Condition) -> str:
         column, operator = text if isinstance(value, str) else number, "!=" if condition.negated else "="
         test = _compare(column, operator, value)
         if not isinstance(value, str):
-            test = f"not exists {number} or {test}" if condition.negated else f"exists {number} and {test}"
+            there = f"exists {number}"
+            test = joined("or", [f"not ({there})", test]) if condition.negated else joined("and", [there, test])
         tests.append(test)
     return joined("and" if condition.negated else "or", tests)
 

@@ -2,7 +2,7 @@
 
 Tables of items and removals, and the manifest, are kept twice: the good copy replaces the damaged one. A damaged vector
 is known by its checksum and is lost, as is one that was cut off; the others of its file are kept. Lost images leave the
-index, which is then whole again, and are named, so that they can be embedded anew. A damaged search structure is dropped.
+index, which is then whole again, and are named, so that they can be embedded anew. A damaged structure is dropped.
 """
 
 import shutil
@@ -28,6 +28,8 @@ from factlearn.retrieval.manifest import (
 )
 
 Item = Mapping[str, Any]
+_PAIRS = ((seg.ITEMS, seg.ITEMS_COPY), (seg.DELETED, seg.DELETED_COPY))
+_TWINS = {name: other for pair in _PAIRS for name, other in (pair, pair[::-1])}
 
 
 def restore(path: Path, language: SavesItself | None = None) -> list[Item]:
@@ -93,13 +95,7 @@ def _is_good(path: Path, name: str, entry: FileEntry) -> bool:
 def _copy_back(path: Path, name: str, entry: FileEntry) -> None:
     """Replace a damaged file by its twin, if it has one that is good."""
     file = path / name
-    twins = {
-        seg.ITEMS: seg.ITEMS_COPY,
-        seg.ITEMS_COPY: seg.ITEMS,
-        seg.DELETED: seg.DELETED_COPY,
-        seg.DELETED_COPY: seg.DELETED,
-    }
-    twin = file.parent / twins.get(file.name, "")
+    twin = file.parent / _TWINS.get(file.name, "")
     if twin.is_file() and _is_good(path, twin.relative_to(path).as_posix(), entry):
         with atomic_write(file, "wb") as stream, open(twin, "rb") as source:
             shutil.copyfileobj(source, stream)

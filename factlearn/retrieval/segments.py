@@ -85,17 +85,18 @@ def write_segment(
     """Write rows, which come in parts, and their items as a new segment; nothing refers to it yet."""
     folder = index / "segments" / name
     with atomic_directory(folder) as made:
-        rows = np.lib.format.open_memmap(made / ROWS, "w+", np.float32, (items.num_rows, width))
         sums = np.empty(items.num_rows, np.uint64)
         largest = np.zeros(3, np.float32)
         at = 0
-        for part in parts:
-            rows[at : at + len(part)] = part
-            sums[at : at + len(part)] = row_sums(part)
-            largest = np.maximum(largest, part[:, -3:].max(axis=0, initial=0))
-            at += len(part)
-        rows.flush()
-        del rows
+        with open(made / ROWS, "wb") as stream:  # not mapped: a full disk is then an error, not a signal
+            np.lib.format.write_array_header_1_0(
+                stream, {"descr": "<f4", "fortran_order": False, "shape": (items.num_rows, width)}
+            )
+            for part in parts:
+                stream.write(np.ascontiguousarray(part, "<f4").data)
+                sums[at : at + len(part)] = row_sums(part)
+                largest = np.maximum(largest, part[:, -3:].max(axis=0, initial=0))
+                at += len(part)
         np.save(made / SUMS, sums, allow_pickle=False)
         for file in (ITEMS, ITEMS_COPY):
             _write_table(made / file, items)

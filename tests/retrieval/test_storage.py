@@ -1,61 +1,187 @@
+import contextlib
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from factlearn.errors import FactIndexError
-from factlearn.retrieval import FactIndex
+from factlearn.facts import Fact
+from factlearn.retrieval import FactIndex, folder, store
+from factlearn.retrieval.manifest import _checksum
+from tests.retrieval.conftest import compact, language_space, link, more_images
+
+COPIES = ("index.copy.json", "items.copy.arrow")
 
 
-@pytest.fixture
-def files(index):
-    return sorted(file for file in index.path.rglob("*") if file.is_file())
+def files_of(index):
+    return sorted(file for file in index.path.rglob("*") if file.is_file() and file.name != "lock")
 
 
-def test_every_flipped_bit_is_reported_or_harmless(index, files):
-    rng = np.random.default_rng(0)
-    expected = [hit.to_json() for hit in index.query("<person, riding, *>")]
-    for file in files:
+def answers(index):
+    """All that an index says, in many ways."""
+    vector = np.linspace(-1, 1, 24, dtype=np.float32).reshape(3, 8)
+    hits = [
+        index.query("<person, riding, *>", k=200),
+        index.query("<woman, holding, golf>", weights=(1, 2, 0.5), offset=3),
+        index.query("<*, *, bike>", where="split = 'test' and vendor is null"),
+        index.query("<dog>", where="year > 2000 or id like 'late/%'"),
+        index.query("<dog>", also=["<*, riding>"], threshold=-3),
+        index.query("<person>", without=["<*, riding, bike>"]),
+        index.similar(vector, k=7),
+        *index.query_many(["<dog>", "<woman>"], where="model = 'm2'"),
+    ]
+    shown = [(str(each.fact), each.score) for each in index.facts_of(vector)]
+    stored = [dict(item) for item in index.items()]
+    about = [list(index.models), [str(fact) for fact in index.facts], len(index), index.dimension]
+    return json.dumps([[hit.to_json() for found in hits for hit in found], shown, stored, about])
+
+
+def damage(content, rng):
+    """One bit flipped, or the end cut off."""
+    if rng.random() < 0.3:
+        return content[: rng.integers(len(content))]
+    changed = bytearray(content)
+    changed[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
+
+
+def check_damage(index, times):
+    """Damage every file so often; how many were reported, and how many harmless."""
+    rng = np.random.default_rng(times)
+    expected = answers(FactIndex.open(index.path))
+    reported = harmless = 0
+    for file in files_of(index):
         content = file.read_bytes()
-        for _ in range(25):
-            damaged = bytearray(content)
-            damaged[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
-            file.write_bytes(damaged)
+        for _ in range(times):
+            file.write_bytes(damage(content, rng))
+            problems = index.verify()
+            assert any(str(file) in problem for problem in problems), f"{file} was damaged and found whole"
             try:
-                served = [hit.to_json() for hit in FactIndex.open(index.path).query("<person, riding, *>")]
-            except FactIndexError:
-                continue
-            assert served == expected, f"{file} was damaged and served"
+                served = answers(FactIndex.open(index.path))
+            except FactIndexError as error:
+                assert str(file) in str(error)
+                assert file.name not in COPIES, f"{file} answers no query and stopped one"
+                reported += 1
+            else:
+                assert served == expected, f"{file} was damaged and served"
+                harmless += 1
         file.write_bytes(content)
-    assert [hit.to_json() for hit in FactIndex.open(index.path).query("<person, riding, *>")] == expected
+    assert not index.verify()
+    assert answers(FactIndex.open(index.path)) == expected
+    return reported, harmless
 
 
-def test_a_cut_or_missing_file_is_reported_by_name_even_without_verifying(index, files):
-    for file in files:
+@pytest.mark.parametrize("few", [0, 20_000], ids=["by structure", "by sweep"])
+def test_any_damage_is_reported_or_harmless_and_found_by_verify(grown, monkeypatch, few):
+    monkeypatch.setattr(store, "_FEW", few)
+    reported, harmless = check_damage(grown, 3)
+    assert reported + harmless == 3 * len(files_of(grown))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("few", [0, 20_000], ids=["by structure", "by sweep"])
+def test_of_500_flips_and_cuts_over_all_files_none_is_served(grown, monkeypatch, few):
+    monkeypatch.setattr(store, "_FEW", few)
+    times = -(-500 // len(files_of(grown)))
+    reported, harmless = check_damage(grown, times)
+    print(f"{len(files_of(grown))} files, {reported + harmless} damages: {reported} reported, {harmless} harmless")
+    assert reported + harmless >= 500
+
+
+def test_every_bit_of_the_beginning_of_the_rows_may_flip(index, monkeypatch):
+    """What the header says of the array must not be believed."""
+    monkeypatch.setattr(store, "_FEW", 0)
+    link(index.path)
+    expected = answers_without_year(FactIndex.open(index.path))
+    (file,) = index.path.rglob("segments/*/rows.npy")
+    content = file.read_bytes()
+    for bit in range(128 * 8):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << (bit % 8)
+        file.write_bytes(changed)
+        try:
+            assert answers_without_year(FactIndex.open(index.path)) == expected
+        except FactIndexError as error:
+            assert "rows.npy" in str(error)  # noqa: PT017
+
+
+def answers_without_year(index):
+    return [hit.to_json() for hit in index.query("<person, riding, *>", k=3)]
+
+
+def test_a_missing_file_is_reported_by_name_when_opened(grown):
+    for file in files_of(grown):
         content = file.read_bytes()
-        file.write_bytes(content[:-2])
-        with pytest.raises(FactIndexError, match=file.name):
-            FactIndex.open(index.path, verify=False)
         file.unlink()
-        with pytest.raises(FactIndexError, match=file.name):
-            FactIndex.open(index.path, verify=False)
+        assert any(file.name in problem for problem in grown.verify())
+        if file.name in COPIES:
+            assert FactIndex.open(grown.path).query("<dog>")
+        else:
+            with pytest.raises(FactIndexError, match=file.name):
+                FactIndex.open(grown.path)
         file.write_bytes(content)
+
+
+def test_damage_is_reported_with_the_segments_name(grown):
+    file = sorted(grown.path.glob("segments/*/rows.npy"))[-1]
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    for problem in grown.verify():
+        assert f"segment {file.parent.name} is damaged" in problem
+    with pytest.raises(FactIndexError, match=f"segment {file.parent.name}"):
+        FactIndex.open(grown.path).query("<dog>")
+    with pytest.raises(FactIndexError, match=f"segment {file.parent.name}"):
+        FactIndex.open(grown.path, verify=True)
+
+
+def test_a_writer_does_not_copy_damaged_vectors_into_a_new_segment(grown):
+    compact(grown.path)
+    grown.add(**more_images(3, prefix="last"), model="m2")
+    file = sorted(grown.path.glob("segments/*/rows.npy"))[0]
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(FactIndexError, match="damaged"):
+        link(grown.path)
+    assert len(grown.verify()) == 1
 
 
 def test_a_file_swapped_with_one_of_another_index_is_reported(tmp_path, collection, index, language):
     vectors = collection["vectors"][::-1]
     other = FactIndex.create(tmp_path / "other", **{**collection, "vectors": vectors}, language=language, model="m1")
-    shutil.copy(other.path / "rows.npy", index.path / "rows.npy")
-    with pytest.raises(FactIndexError, match=r"rows\.npy is damaged"):
-        FactIndex.open(index.path)
+    (ours,), (theirs,) = index.path.glob("segments/*/rows.npy"), other.path.glob("segments/*/rows.npy")
+    shutil.copy(theirs, ours)
+    with pytest.raises(FactIndexError, match=r"rows\.npy.* is damaged"):
+        FactIndex.open(index.path).query("<dog>")
+
+
+# Versions and kinds of manifest
+
+
+def with_version(path, version):
+    body = json.loads((path / "index.json").read_text())
+    body = {**body, "version": version}
+    del body["checksum"]
+    whole = {**body, "checksum": _checksum(body)}
+    (path / "index.json").write_text(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
 
 
 def test_an_index_of_a_later_format_is_refused_with_the_version(index):
-    manifest = index.path / "index.json"
-    body = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**body, "version": 99}))
-    with pytest.raises(FactIndexError, match="version 99"):
+    with_version(index.path, 99)
+    with pytest.raises(FactIndexError, match=r"version 99.*newer"):
+        FactIndex.open(index.path)
+
+
+def test_an_index_of_the_first_format_is_refused_with_the_way_to_upgrade_it(index):
+    with_version(index.path, 1)
+    with pytest.raises(FactIndexError, match=r"version 1.*factlearn index upgrade"):
         FactIndex.open(index.path)
 
 
@@ -70,6 +196,9 @@ def test_a_folder_without_an_index_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(FactIndexError, match="not an index"):
             FactIndex.open(path)
+
+
+# Making and replacing
 
 
 def test_an_existing_index_is_replaced_only_on_request(index, collection, language):
@@ -88,13 +217,120 @@ def test_a_folder_that_is_not_an_index_is_never_replaced(tmp_path, collection, l
     assert (tmp_path / "precious.txt").read_text() == "keep me"
 
 
-def test_an_index_opened_before_it_was_replaced_keeps_answering(index, collection, language):
-    before = index.query("<dog>")
-    moved = {**collection, "vectors": collection["vectors"] + 1}
-    FactIndex.create(index.path, **moved, language=language, model="m2", overwrite=True)
-    assert index.query("<dog>") == before
-
-
 def test_the_same_collection_is_written_to_the_same_bytes(tmp_path, index, collection, language):
     again = FactIndex.create(tmp_path / "again", **collection, language=language, model="m1", known_facts=index.facts)
     assert (again.path / "index.json").read_text() == (index.path / "index.json").read_text()
+
+
+# Snapshots
+
+
+def test_an_opened_index_answers_the_same_whatever_others_write_until_it_is_reloaded(grown, collection):
+    opened = FactIndex.open(grown.path)
+    before = answers(FactIndex.open(grown.path))  # `opened` itself has read no vectors yet
+    grown.add(**more_images(8, seed=9), model="m3", known_facts=[Fact("dog", "holding", "golf")])
+    grown.remove(pattern="set/1*")
+    compact(grown.path)
+    grown.remove(where="split = 'train'")
+    compact(grown.path)
+    link(grown.path)
+    assert answers(opened) == before
+    opened.reload()
+    assert answers(opened) != before
+    assert answers(opened) == answers(FactIndex.open(grown.path))
+    assert opened.query("<dog, holding, golf>")  # the added fact's words came with the new state
+
+
+def test_an_index_opened_before_it_was_replaced_keeps_answering_in_its_own_language(index, collection):
+    before = index.query("<dog>")
+    opened = FactIndex.open(index.path)
+    other = language_space(seed=7)
+    moved = {**collection, "vectors": collection["vectors"] + 1}
+    FactIndex.create(index.path, **moved, language=other, model="m2", overwrite=True)
+    assert opened.query("<dog>") == index.query("<dog>") == before
+    with pytest.raises(FactIndexError, match="language space"):
+        index.add(**more_images(2), model="m1")
+    assert len(FactIndex.open(index.path)) == 120
+
+
+def test_one_writers_facts_survive_another_that_had_not_seen_them(index):
+    other = FactIndex.open(index.path)
+    index.add(**more_images(2), model="m1", known_facts=[Fact("horse", "holding", "golf")])
+    other.add(**more_images(2, prefix="x"), model="m1", known_facts=[Fact("woman", "riding", "horse")])
+    newest = FactIndex.open(index.path)
+    assert {Fact("horse", "holding", "golf"), Fact("woman", "riding", "horse")} <= set(newest.facts)
+    assert newest.facts == tuple(sorted(newest.facts))
+    assert newest.facts_of(newest.vectors[0])
+    assert len(newest) == 124
+
+
+def test_what_no_state_refers_to_is_swept_up(grown):
+    (grown.path / "segments" / ".000009-1.123-abc.tmp").mkdir()
+    (grown.path / "structures" / "000001-9").mkdir()
+    (grown.path / ".index.json.123-abc.tmp").write_text("{")
+    compact(grown.path)
+    files = {"/".join(Path(name).parts[:2]) for name in folder.read_manifest(grown.path).all_files()}
+    kinds = ("segments", "deleted", "structures", "language")
+    there = {f"{kind}/{entry.name}" for kind in kinds for entry in (grown.path / kind).glob("*")}
+    assert there == files
+    assert {entry.name for entry in grown.path.iterdir()} - set(kinds) == {"index.json", "index.copy.json", "lock"}
+
+
+# Several processes
+
+
+def test_a_second_writer_waits_and_then_says_who_writes(index):
+    with folder.locked(index.path):
+        started = time.monotonic()
+        with pytest.raises(FactIndexError, match=rf"being written by another process .*{os.getpid()}"):
+            with folder.locked(index.path, patience=0.3):
+                pass
+        assert time.monotonic() - started >= 0.3
+    with folder.locked(index.path, patience=0):
+        pass
+
+
+def start(function, *arguments):
+    """Another process that calls a function of this file."""
+    code = f"import tests.retrieval.test_storage as here; here.{function.__name__}{arguments!r}"
+    return subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+
+
+def write_for(path, seconds, prefix):
+    index = FactIndex.open(path)
+    until = time.monotonic() + seconds
+    for number in range(10**6):
+        index.add(**more_images(3, seed=number, prefix=prefix), model="m1")
+        if number % 3 == 1:
+            index.remove([f"{prefix}/0.png"])
+        if number % 4 == 2:
+            link(Path(path))
+        if number % 5 == 3:
+            compact(Path(path))
+        if time.monotonic() > until:
+            break
+
+
+def test_readers_racing_with_two_writers_never_fail_and_see_whole_states(index, collection):
+    writers = [start(write_for, str(index.path), 3.0, prefix) for prefix in ("a", "b")]
+    first = folder.read_manifest(index.path).generation
+    opened = 0
+    try:
+        while any(writer.poll() is None for writer in writers):
+            reader = FactIndex.open(index.path)
+            ids = set(reader.ids)
+            assert set(collection["ids"]) <= ids
+            for prefix in ("a", "b"):
+                assert {f"{prefix}/1.png" in ids, f"{prefix}/2.png" in ids} in ({True}, {False})
+            assert len(reader.query("<person, riding, *>", k=500)) == len(ids) == len(reader)
+            opened += 1
+    finally:
+        for writer in writers:
+            with contextlib.suppress(ProcessLookupError):
+                writer.terminate()
+    assert [writer.wait() for writer in writers] == [0, 0]
+    newest = FactIndex.open(index.path)
+    assert opened > 10
+    assert newest.backend.manifest.generation > first + 10
+    assert {f"{prefix}/{number}.png" for prefix in "ab" for number in (1, 2)} <= set(newest.ids)
+    assert not newest.verify()

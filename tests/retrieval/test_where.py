@@ -14,7 +14,25 @@ NAMES = {"split": "split", "year": "year", "odd name, really": "`odd name, reall
 TEXTS = ["", "5", "5.0", " 5", "-3", "1e2", "10", "9", "1_0", "nan", "inf", "abc", "ABC", "abcd", "a%c", "a_c", "a\\c"]
 TEXTS += ["it's", "''", "é", "日本", "line\nbreak", "test", "train"]
 NUMBERS = ["5", "-3", "+5", "100", "1e2", "0.5", "9.0", "10", "-1e-3"]
-PATTERNS = ["", "%", "_", "a%", "%c", "a%c", "a_c", "%b%", "___", "a\\%c", "a\\_c", "line%", "_é", "%'%", "A%", "(", "a.c"]
+PATTERNS = [
+    "",
+    "%",
+    "_",
+    "a%",
+    "%c",
+    "a%c",
+    "a_c",
+    "%b%",
+    "___",
+    "a\\%c",
+    "a\\_c",
+    "line%",
+    "_é",
+    "%'%",
+    "A%",
+    "(",
+    "a.c",
+]
 COMPARE = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<>": operator.ne,
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -167,7 +185,7 @@ def test_the_columns_of_a_filter_are_those_it_names():
         ("split is 'a'", "at \"'a'\"", "`null`"),
         ("and = 'a'", "at \"and = 'a'\"", "the name of a column"),
         ("year like 5", "at its end", "a 'text' after like"),
-        ("split = 'open", "at \"'open\"", "a 'text'"),
+        ("split = 'open", 'at "\'open"', "a 'text'"),
         ("year = 1.2.3", "at '1.2.3'", "or a number"),
         ("year = 12x", "at '12x'", "or a number"),
         ("a ; b", "at '; b'", "one of ="),
