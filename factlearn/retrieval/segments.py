@@ -204,7 +204,7 @@ class Segment:
     def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Some rows, each checked; read, not mapped, so that they do not pile up in resident memory."""
         if self._whole:
-            return np.asarray(self._rows[positions])
+            return np.array(self._rows[positions])
         width = self._rows.shape[1]
         taken = np.empty((len(positions), width), np.float32)
         for row, position in zip(taken, positions.tolist(), strict=True):

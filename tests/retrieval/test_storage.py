@@ -51,6 +51,14 @@ def damage(content, rng):
     return bytes(changed)
 
 
+def attempt(action):
+    """What an action gives, or the error that refuses it."""
+    try:
+        return action(), None
+    except FactIndexError as error:
+        return None, error
+
+
 def check_damage(index, times):
     """Damage every file so often; how many were reported, and how many harmless."""
     rng = np.random.default_rng(times)
@@ -62,15 +70,14 @@ def check_damage(index, times):
             file.write_bytes(damage(content, rng))
             problems = index.verify()
             assert any(str(file) in problem for problem in problems), f"{file} was damaged and found whole"
-            try:
-                served = answers(FactIndex.open(index.path))
-            except FactIndexError as error:
+            served, error = attempt(lambda: answers(FactIndex.open(index.path)))
+            if error is None:
+                assert served == expected, f"{file} was damaged and served"
+                harmless += 1
+            else:
                 assert str(file) in str(error)
                 assert file.name not in COPIES, f"{file} answers no query and stopped one"
                 reported += 1
-            else:
-                assert served == expected, f"{file} was damaged and served"
-                harmless += 1
         file.write_bytes(content)
     assert not index.verify()
     assert answers(FactIndex.open(index.path)) == expected
@@ -94,25 +101,18 @@ def test_of_500_flips_and_cuts_over_all_files_none_is_served(grown, monkeypatch,
     assert reported + harmless >= 500
 
 
-def test_every_bit_of_the_beginning_of_the_rows_may_flip(index, monkeypatch):
-    """What the header says of the array must not be believed."""
+def test_what_the_head_of_the_rows_says_is_not_believed(index, monkeypatch):
     monkeypatch.setattr(store, "_FEW", 0)
     link(index.path)
-    expected = answers_without_year(FactIndex.open(index.path))
+    expected = index.query("<person, riding, *>", k=3)
     (file,) = index.path.rglob("segments/*/rows.npy")
     content = file.read_bytes()
-    for bit in range(128 * 8):
+    for bit in np.random.default_rng(0).choice(128 * 8, 300, replace=False).tolist():
         changed = bytearray(content)
         changed[bit // 8] ^= 1 << (bit % 8)
         file.write_bytes(changed)
-        try:
-            assert answers_without_year(FactIndex.open(index.path)) == expected
-        except FactIndexError as error:
-            assert "rows.npy" in str(error)  # noqa: PT017
-
-
-def answers_without_year(index):
-    return [hit.to_json() for hit in index.query("<person, riding, *>", k=3)]
+        served, error = attempt(lambda: FactIndex.open(index.path).query("<person, riding, *>", k=3))
+        assert served == expected if error is None else "rows.npy" in str(error)
 
 
 def test_a_missing_file_is_reported_by_name_when_opened(grown):
@@ -231,7 +231,7 @@ def test_an_opened_index_answers_the_same_whatever_others_write_until_it_is_relo
     grown.add(**more_images(8, seed=9), model="m3", known_facts=[Fact("dog", "holding", "golf")])
     grown.remove(pattern="set/1*")
     compact(grown.path)
-    grown.remove(where="split = 'train'")
+    grown.remove(where="year < 1995")
     compact(grown.path)
     link(grown.path)
     assert answers(opened) == before
@@ -256,7 +256,8 @@ def test_an_index_opened_before_it_was_replaced_keeps_answering_in_its_own_langu
 def test_one_writers_facts_survive_another_that_had_not_seen_them(index):
     other = FactIndex.open(index.path)
     index.add(**more_images(2), model="m1", known_facts=[Fact("horse", "holding", "golf")])
-    other.add(**more_images(2, prefix="x"), model="m1", known_facts=[Fact("woman", "riding", "horse")])
+    added = [Fact("woman", "riding", "horse")]
+    other.add(**more_images(2, prefix="x"), model="m1", known_facts=added, language=language_space())
     newest = FactIndex.open(index.path)
     assert {Fact("horse", "holding", "golf"), Fact("woman", "riding", "horse")} <= set(newest.facts)
     assert newest.facts == tuple(sorted(newest.facts))
@@ -282,9 +283,9 @@ def test_what_no_state_refers_to_is_swept_up(grown):
 def test_a_second_writer_waits_and_then_says_who_writes(index):
     with folder.locked(index.path):
         started = time.monotonic()
-        with pytest.raises(FactIndexError, match=rf"being written by another process .*{os.getpid()}"):
-            with folder.locked(index.path, patience=0.3):
-                pass
+        holder = rf"being written by another process .*{os.getpid()}"
+        with pytest.raises(FactIndexError, match=holder), folder.locked(index.path, patience=0.3):
+            pass
         assert time.monotonic() - started >= 0.3
     with folder.locked(index.path, patience=0):
         pass
@@ -312,7 +313,7 @@ def write_for(path, seconds, prefix):
 
 
 def test_readers_racing_with_two_writers_never_fail_and_see_whole_states(index, collection):
-    writers = [start(write_for, str(index.path), 3.0, prefix) for prefix in ("a", "b")]
+    writers = [start(write_for, str(index.path), 2.5, prefix) for prefix in ("a", "b")]
     first = folder.read_manifest(index.path).generation
     opened = 0
     try:
