@@ -19,10 +19,10 @@ from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.backend import Images, Version
-from factlearn.retrieval.milvus_client import Address, Connection
+from factlearn.retrieval.milvus_client import BATCH, Address, Connection
 from factlearn.retrieval.milvus_filter import literal, one_of
 from factlearn.retrieval.milvus_record import Head, Record, RecordStore
-from factlearn.retrieval.milvus_rows import BATCH, FIELDS, stored_rows, upsert
+from factlearn.retrieval.milvus_rows import FIELDS, stored_rows, upsert
 from factlearn.retrieval.milvus_store import MilvusStore
 from factlearn.retrieval.segments import row_sums
 
@@ -123,8 +123,8 @@ class MilvusBackend(MilvusStore):
     def remove(self, ids: Collection[str]) -> int:
         """Forget images; how many there were."""
         wanted = sorted(ids)
-        batches = [one_of(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH)]
-        found = [row["id"] for expression in batches for row in self.query(expression, ["id"])]
+        batches = (one_of(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH))
+        found = [row["id"] for chosen in batches for row in self.connection.query(self.collection, chosen, ["id"])]
         if not found:
             return 0
         if len(found) == self.connection.count(self.collection):
@@ -132,8 +132,7 @@ class MilvusBackend(MilvusStore):
         head = self._records.head()
         record = self._records.record(head)
         head = self._change(head, record, None)
-        for start in range(0, len(found), BATCH):
-            self.connection.call("delete", self.collection, ids=found[start : start + BATCH])
+        self.connection.delete(self.collection, found)
         self._finish(head, record)
         return len(found)
 
@@ -167,7 +166,7 @@ class MilvusBackend(MilvusStore):
         record, found, count = self._records.record(head), [], 0
         if head.writing:
             found.append(FactIndexError(f"A write to {self.place} was cut short; make the change once more."))
-        for batch in self.connection.rows(self.collection, "", ["id", "row", "sum", "model"]):
+        for batch in self.batches("", ["row", "sum", "model"]):
             count += len(batch)
             sums = row_sums(np.asarray([row["row"] for row in batch], np.float32))
             for row, sum_ in zip(batch, sums, strict=True):

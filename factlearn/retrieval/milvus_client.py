@@ -19,8 +19,11 @@ from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from factlearn.errors import FactIndexError
+from factlearn.retrieval.milvus_filter import between, one_of
 
 PORT = 19530
+MOST = 16_384  # rows in one answer of Milvus
+BATCH = 1000  # rows in one request
 _PATIENCE = 10.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,240}")
 _FORMS = "write milvus://host:port/collection or milvus:path/to/file.db/collection"
@@ -148,31 +151,41 @@ class Connection:
         index.add_index(vector, index_type="FLAT", index_name=vector, metric_type="IP")
         self.call("create_collection", collection, schema=schema, index_params=index, consistency_level="Strong")
 
+    def query(self, collection: str, expression: str, columns: Sequence[str], limit: int | None = None) -> list[Any]:
+        """Some columns of the rows that satisfy an expression; without a limit, which are few."""
+        options = {} if limit is None else {"limit": limit}
+        return list(
+            self.call(
+                "query",
+                collection,
+                filter=expression,
+                output_fields=list(columns),
+                consistency_level="Strong",
+                **options,
+            )
+        )
+
     def count(self, collection: str, expression: str = "") -> int:
         """How many rows satisfy an expression."""
-        found = self.call(
-            "query", collection, filter=expression, output_fields=["count(*)"], consistency_level="Strong"
-        )
-        return int(found[0]["count(*)"])
+        return int(self.query(collection, expression, ["count(*)"])[0]["count(*)"])
 
-    def rows(
-        self, collection: str, expression: str, columns: Sequence[str], batch: int = 1000
-    ) -> Iterator[list[dict[str, Any]]]:
-        """All rows that satisfy an expression, in the order of their ids, in batches."""
-        iterator = self.call(
-            "query_iterator",
-            collection,
-            filter=expression,
-            output_fields=list(columns),
-            batch_size=batch,
-            consistency_level="Strong",
-        )
-        try:
-            while True:
-                with self._errors("read"):
-                    found = iterator.next()
-                if not found:
-                    return
-                yield list(found)
-        finally:
-            iterator.close()
+    def ids(self, collection: str, expression: str, most: int, key: str = "id") -> Iterator[list[str]]:
+        """All ids of rows that satisfy an expression, sorted, in batches.
+
+        A range of ids with more rows than Milvus gives at once is halved. pymilvus's own iterator does not quote ids.
+        """
+        ranges: list[tuple[str | None, str | None]] = [(None, None)]
+        while ranges:
+            low, high = ranges.pop()
+            found = self.query(collection, between(expression, low, high, key), [key], most)
+            names = sorted(row[key] for row in found)
+            if len(names) < most:
+                yield names
+            else:
+                middle = names[len(names) // 2]
+                ranges += [(middle, high), (low, middle)]
+
+    def delete(self, collection: str, ids: Sequence[str], key: str = "id") -> None:
+        """Remove rows by id."""
+        for start in range(0, len(ids), BATCH):
+            self.call("delete", collection, filter=one_of(ids[start : start + BATCH], key))

@@ -9,7 +9,7 @@ gives an expression that holds for at least the images that pass.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from factlearn.retrieval.segments import METADATA
@@ -47,9 +47,17 @@ def literal(text: str) -> str:
     return '"' + "".join(_ESCAPES.get(letter, letter) for letter in text) + '"'
 
 
-def one_of(ids: list[str]) -> str:
-    """The expression for some images."""
-    return f"id in [{', '.join(map(literal, ids))}]"
+def one_of(ids: Sequence[str], key: str = "id") -> str:
+    """The expression for some rows."""
+    return f"{key} in [{', '.join(map(literal, ids))}]"
+
+
+def between(expression: str, low: str | None, high: str | None, key: str = "id") -> str:
+    """The expression for rows that satisfy another and have ids from `low` to before `high`."""
+    limits = [expression] if expression else []
+    limits += [f"{key} >= {literal(low)}"] if low is not None else []
+    limits += [f"{key} < {literal(high)}"] if high is not None else []
+    return joined("and", limits) if limits else ""
 
 
 def joined(operator: str, parts: list[str]) -> str:
@@ -112,12 +120,11 @@ def _compare(column: str, operator: str, value: Value) -> str:
 def _in(text: str, number: str, condition: Condition) -> str:
     tests = []
     for value in condition.values:
-        column, operator = text if isinstance(value, str) else number, "!=" if condition.negated else "="
-        test = _compare(column, operator, value)
-        if not isinstance(value, str):
-            there = f"exists {number}"
-            test = joined("or", [f"not ({there})", test]) if condition.negated else joined("and", [there, test])
-        tests.append(test)
+        operator = "!=" if condition.negated else "="
+        if isinstance(value, str):
+            tests.append(_compare(text, operator, value))
+        else:
+            tests.append(joined("and", [f"exists {number}", _compare(number, operator, value)]))
     return joined("and" if condition.negated else "or", tests)
 
 

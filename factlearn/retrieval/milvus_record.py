@@ -16,7 +16,6 @@ import json
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -25,8 +24,8 @@ from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.backend import About
 from factlearn.retrieval.manifest import ModelEntry
-from factlearn.retrieval.milvus_client import Connection
-from factlearn.retrieval.milvus_filter import literal
+from factlearn.retrieval.milvus_client import MOST, Connection
+from factlearn.retrieval.milvus_filter import one_of
 
 VERSION = 1
 _HEAD = "head"
@@ -133,10 +132,8 @@ class RecordStore:
         """Make `head` the state; pieces of others go."""
         self._write({_HEAD: head.model_dump_json()})
         kept = {_HEAD, *_names(head.record), *_names(head.language)}
-        batches = self.connection.rows(self.name, "", ["name"])
-        gone = [row["name"] for batch in batches for row in batch if row["name"] not in kept]
-        for start in range(0, len(gone), 1000):
-            self.connection.call("delete", self.name, ids=gone[start : start + 1000])
+        written = [name for batch in self.connection.ids(self.name, "", MOST, "name") for name in batch]
+        self.connection.delete(self.name, [name for name in written if name not in kept], "name")
         return head
 
     def put_record(self, record: Record, generation: int) -> Part:
@@ -174,13 +171,7 @@ class RecordStore:
         self.connection.call("upsert", self.name, rows)
 
     def _read(self, names: list[str]) -> dict[str, str]:
-        rows: list[dict[str, Any]] = self.connection.call(
-            "query",
-            self.name,
-            filter=f"name in [{', '.join(map(literal, names))}]",
-            output_fields=["name", "content"],
-            consistency_level="Strong",
-        )
+        rows = self.connection.query(self.name, one_of(names, "name"), ["name", "content"])
         return {row["name"]: row["content"] for row in rows}
 
     def _damaged(self) -> FactIndexError:

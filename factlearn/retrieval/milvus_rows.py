@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from factlearn.retrieval.backend import Images, Version
-from factlearn.retrieval.milvus_client import Connection
+from factlearn.retrieval.milvus_client import BATCH, Connection
 from factlearn.retrieval.milvus_filter import BUILT_IN, metadata_key, stored
 from factlearn.retrieval.search import Keys, pack
 from factlearn.retrieval.segments import METADATA, items_table, row_sums
 
-BATCH = 1000  # rows in one request
 _BATCH_BYTES = 8 << 20
 _TEXT = 65_535
 _JSON = ("texts", "numbers", "file")

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,14 @@ from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError
 from factlearn.retrieval.backend import About
-from factlearn.retrieval.milvus_client import Connection
-from factlearn.retrieval.milvus_filter import BUILT_IN, implied, joined, literal, one_of
+from factlearn.retrieval.milvus_client import BATCH, MOST, Connection
+from factlearn.retrieval.milvus_filter import BUILT_IN, between, implied, one_of
 from factlearn.retrieval.milvus_record import Head, Record
-from factlearn.retrieval.milvus_rows import BATCH, as_keys, column_of, item_of
+from factlearn.retrieval.milvus_rows import as_keys, column_of, item_of
 from factlearn.retrieval.search import Keys
 from factlearn.retrieval.segments import METADATA, row_sums
 from factlearn.retrieval.where import Filter, columns_of, matching
 
-MOST = 16_384  # rows in one answer of Milvus
 FEW = 512  # rows tried first where it is unknown how many are needed
 _QUERIES = 64
 
@@ -57,7 +57,7 @@ class MilvusStore:
         self.about: About = record.about()
         self._count = connection.count(self.collection)
         described = connection.call("describe_index", self.collection, "row") or {}
-        self._flat = described.get("index_type", "FLAT") == "FLAT"
+        self._flat: bool = described.get("index_type", "FLAT") == "FLAT"
         self._passing = lru_cache(maxsize=8)(self._filtered)
 
     @property
@@ -88,8 +88,8 @@ class MilvusStore:
         expressions = self._passing(where)
         if isinstance(expressions, tuple):
             return as_keys(expressions)
-        batches = self.connection.rows(self.collection, expressions, ["id"], MOST)
-        return as_keys(sorted(row["id"] for batch in batches for row in batch))
+        batches = self.connection.ids(self.collection, expressions, MOST)
+        return as_keys(name for batch in batches for name in batch)
 
     def _filtered(self, where: Filter | None) -> str | tuple[str, ...]:
         """The expression for what passes a filter, or if none says it the ids."""
@@ -103,10 +103,17 @@ class MilvusStore:
         if exact:
             return expression
         passed: list[str] = []
-        for batch in self.connection.rows(self.collection, expression, [*BUILT_IN, "texts"]):
+        for batch in self.batches(expression, [*BUILT_IN, "texts"]):
             good = matching(where, lambda name, rows=batch: column_of(name, rows))  # type: ignore[misc]
             passed += [row["id"] for row, passes in zip(batch, good, strict=True) if passes]
-        return tuple(sorted(passed))
+        return tuple(passed)
+
+    def batches(self, expression: str, columns: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+        """Some columns of all images that satisfy an expression, in the order of their ids."""
+        for ids in self.connection.ids(self.collection, expression, MOST):
+            for start in range(0, len(ids), BATCH):
+                chosen = one_of(ids[start : start + BATCH])
+                yield sorted(self.connection.query(self.collection, chosen, ["id", *columns]), key=itemgetter("id"))
 
     def _expressions(self, where: Filter | None) -> list[str]:
         """What passes a filter, as expressions for one search each."""
@@ -142,20 +149,12 @@ class MilvusStore:
         """Some columns of images, in the order of the keys."""
         for start in range(0, len(keys), BATCH):
             ids = list(keys[start : start + BATCH])
-            found = self.query(one_of(ids), ["id", *columns])
+            found = self.connection.query(self.collection, one_of(ids), ["id", *columns])
             rows = {row["id"]: row for row in found}
             for name in ids:
                 if name not in rows:
                     raise FactIndexError(f"{self.place} has no image {name!r} any more; open it again.")
                 yield rows[name]
-
-    def query(self, expression: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Some columns of the images that satisfy an expression, which are few."""
-        return list(
-            self.connection.call(
-                "query", self.collection, filter=expression, output_fields=list(columns), consistency_level="Strong"
-            )
-        )
 
     def sweep(self, queries: NDArray[np.float32], count: int, where: Filter | None) -> list[Swept]:
         """For each query the rows of highest inner product, best first."""
@@ -198,10 +197,7 @@ class MilvusStore:
                 parts += [self._search_range(query, expression, low, high) for low, high in part.halves()]
 
     def _search_range(self, query: NDArray[np.float32], expression: str, low: str | None, high: str | None) -> _Range:
-        limits = [expression] if expression else []
-        limits += [f"id >= {literal(low)}"] if low is not None else []
-        limits += [f"id < {literal(high)}"] if high is not None else []
-        ((scores, ids),) = self._search(query[None], MOST, joined("and", limits) if limits else "")
+        ((scores, ids),) = self._search(query[None], MOST, between(expression, low, high))
         return _Range(low, high, scores, ids, float(scores[-1]) if len(ids) == MOST else -math.inf)
 
     def _search(self, queries: NDArray[np.float32], limit: int, expression: str) -> list[Swept]:
