@@ -8,8 +8,8 @@ import pytest
 
 from factlearn.errors import FactError, FactIndexError, LanguageError
 from factlearn.facts import Fact, FactQuery
-from factlearn.retrieval import FactIndex
-from tests.retrieval.conftest import FACTS, language_space
+from factlearn.retrieval import FactIndex, Version, folder
+from tests.retrieval.conftest import FACTS, compact, language_space, more_images
 
 QUERIES = [
     FactQuery(tuple(units))
@@ -18,11 +18,11 @@ QUERIES = [
 ]
 
 
-def brute_force(collection, language, query):
-    """The ids of all images, best first, straight from the definition."""
-    target, mask = language.embed([query])
-    difference = collection["vectors"].astype(np.float64) - target[0]
-    scores = -((difference**2).sum(axis=-1) * mask[0]).sum(axis=-1)
+def brute_force(collection, language, *queries, weights=(1, 1, 1)):
+    """The ids of all images, best first, straight from the definition; of several queries the worst score counts."""
+    targets, masks = language.embed(queries)
+    difference = collection["vectors"].astype(np.float64)[:, None] - targets
+    scores = -((difference**2).sum(axis=-1) * masks * weights).sum(axis=-1).max(axis=1)
     order = sorted(range(len(scores)), key=lambda place: (-scores[place], collection["ids"][place]))
     return [collection["ids"][place] for place in order], scores[order]
 
@@ -118,6 +118,7 @@ def test_collections_that_cannot_be_indexed_are_refused_and_leave_nothing(tmp_pa
     spoiled = vectors.copy()
     spoiled[7, 0, 0] = np.nan
     empty = {"vectors": vectors[:0], "ids": [], "paths": [], "facts": [], "metadata": []}
+    surrogate = {"\udcff": "a key"}
     for message, changes in [
         ("no images", empty),
         ("row 7", {"vectors": spoiled}),
@@ -127,6 +128,8 @@ def test_collections_that_cannot_be_indexed_are_refused_and_leave_nothing(tmp_pa
         ("dimension 7", {"vectors": vectors[..., :-1]}),
         ("Unicode", {"paths": ["\udcff.png", *ids[1:]]}),
         ("Unicode", {"metadata": [{"size": 3}] * len(ids)}),
+        ("Unicode", {"metadata": [surrogate] * len(ids)}),
+        ("1 files", {"files": [{}]}),
         ("shape", {"vectors": vectors[:, :2]}),
     ]:
         refused(tmp_path, collection, language, message, **changes)
@@ -148,3 +151,279 @@ def test_images_are_found_from_any_working_directory(tmp_path, monkeypatch, coll
     paths = [f"pictures/{number}.png" for number in range(len(collection["ids"]))]
     index = FactIndex.create("index", **{**collection, "paths": paths}, language=language, model="m")
     assert index.query("<dog>", k=1)[0].path.parent == tmp_path / "pictures"
+
+
+# Weights, combinations, negations, thresholds, pages
+
+
+@pytest.mark.parametrize("weights", [(1, 2, 1), (0.2, 0, 7), (0, 0, 1), (1e-3, 1e3, 1)])
+def test_weights_multiply_each_units_distance(index, collection, language, weights):
+    query = FactQuery(("person", "riding", "bike"))
+    expected, scores = brute_force(collection, language, query, weights=weights)
+    hits = index.query(query, k=200, weights=weights)
+    assert [hit.id for hit in hits] == expected
+    np.testing.assert_allclose([hit.score for hit in hits], scores, rtol=1e-12)
+    named = [name for name, weight in zip(("subject", "predicate", "object"), weights, strict=True) if weight]
+    for hit in hits:
+        assert list(hit.scores) == named
+        by_name = zip(("subject", "predicate", "object"), weights, strict=True)
+        assert hit.score == pytest.approx(sum(weight * hit.scores.get(name, 0) for name, weight in by_name))
+    assert index.query_many([query], k=200, weights=weights) == [hits]
+
+
+@pytest.mark.parametrize(
+    "weights", [(1, 2), (0, 0, 0), (-1, 1, 1), (float("nan"), 1, 1), (float("inf"), 1, 1), (1e9, 1, 1)]
+)
+def test_weights_that_make_no_sense_are_refused(index, weights):
+    with pytest.raises(FactIndexError, match="three numbers"):
+        index.query("<dog>", weights=weights)
+
+
+def test_weights_that_leave_nothing_to_compare_are_refused(index):
+    with pytest.raises(FactIndexError, match="leave nothing of <dog>"):
+        index.query("<dog>", weights=(0, 1, 1))
+
+
+def test_of_combined_facts_the_worst_score_counts(index, collection, language):
+    queries = [FactQuery(("person", "riding", None)), FactQuery((None, None, "dog")), FactQuery(("woman", None, None))]
+    expected, scores = brute_force(collection, language, *queries, weights=(1, 2, 3))
+    hits = index.query(queries[0], k=200, also=queries[1:], weights=(1, 2, 3))
+    assert [hit.id for hit in hits] == expected
+    np.testing.assert_allclose([hit.score for hit in hits], scores, rtol=1e-12)
+    weight = {"subject": 1, "predicate": 2, "object": 3}
+    for hit in hits:  # the units shown are those of the fact that counts
+        assert tuple(hit.scores) in {("subject", "predicate"), ("object",), ("subject",)}
+        assert hit.score == pytest.approx(sum(weight[name] * value for name, value in hit.scores.items()))
+
+
+def shows(collection, language, place, query):
+    """Whether an image shows a fact: on the units it names, no other known fact is nearer."""
+    (target,), (mask,) = language.embed([query])
+    vector = collection["vectors"][place].astype(np.float64)
+
+    def distance(other):
+        return ((vector - other) ** 2).sum(axis=-1)[mask].sum()
+
+    targets, masks = language.embed(FACTS)
+    rivals = [other for other, has in zip(targets, masks, strict=True) if (has | ~mask).all()]
+    return all(distance(target) <= distance(other) for other in rivals)
+
+
+@pytest.mark.parametrize("unwanted", [["<person>"], ["<*, riding, bike>"], ["<dog>", "<*, holding>"], ["<*, *, golf>"]])
+def test_images_that_show_an_unwanted_fact_are_left_out_and_no_others(index, collection, language, unwanted):
+    query = FactQuery.parse("<person, *, bike>")
+    ranking, _ = brute_force(collection, language, query)
+    places = {name: place for place, name in enumerate(collection["ids"])}
+    parsed = [FactQuery.parse(each) for each in unwanted]
+    expected = [name for name in ranking if not any(shows(collection, language, places[name], each) for each in parsed)]
+    assert 0 < len(expected) < len(ranking)
+    assert [hit.id for hit in index.query(query, k=500, without=unwanted)] == expected
+    assert [hit.id for hit in index.query(query, k=5, without=unwanted)] == expected[:5]
+    assert [hit.id for hit in index.query(query, k=5, offset=7, without=unwanted)] == expected[7:12]
+
+
+def test_a_fact_that_nothing_can_be_told_from_cannot_be_excluded(tmp_path, collection, language):
+    index = FactIndex.create(tmp_path / "i", **collection, language=language, model="m", known_facts=[Fact("dog")])
+    with pytest.raises(FactIndexError, match="knows no fact to tell <dog> from"):
+        index.query("<person>", without=["<dog>"])
+
+
+def test_a_threshold_cuts_the_ranking_where_the_score_falls_below(index):
+    everything = index.query("<person, *, bike>", k=500)
+    threshold = everything[17].score
+    expected = [hit for hit in everything if hit.score >= threshold]
+    assert index.query("<person, *, bike>", k=500, threshold=threshold) == expected
+    assert index.query("<person, *, bike>", k=5, offset=15, threshold=threshold) == expected[15:20]
+    assert index.query("<dog>", threshold=1.0) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"where": "vendor is null"}, {"without": ["<*, riding>"]}, {"also": ["<dog>"]}, {"weights": (1, 2, 3)}],
+)
+def test_pages_partition_the_ranking(index, options):
+    ranking = index.query("<person, *, bike>", k=500, **options)
+    pages = [index.query("<person, *, bike>", k=7, offset=offset, **options) for offset in range(0, 140, 7)]
+    assert [hit for page in pages for hit in page] == ranking
+    with pytest.raises(FactIndexError, match="offset"):
+        index.query("<dog>", offset=-1)
+
+
+# By image
+
+
+def test_similar_images_are_the_nearest_by_all_units(index, collection):
+    vector = collection["vectors"][17]
+    distances = ((collection["vectors"].astype(np.float64) - vector) ** 2).sum(axis=(1, 2))
+    order = sorted(range(120), key=lambda place: (distances[place], collection["ids"][place]))
+    assert [hit.id for hit in index.similar(vector, k=12)] == [collection["ids"][place] for place in order[:12]]
+    assert index.similar(vector, k=1)[0].score == 0.0
+    kept = [name for name in (collection["ids"][place] for place in order) if name.endswith("7.png")]
+    assert [hit.id for hit in index.similar(vector, k=3, where="id like '%7.png'", offset=1)] == kept[1:4]
+
+
+def test_the_facts_of_an_image_are_ranked_by_their_mean_distance(index, collection, language):
+    vector = collection["vectors"][5]
+    scores = {}
+    for fact in FACTS:
+        (target,), (mask,) = language.embed([fact])
+        scores[fact] = -((vector.astype(np.float64) - target) ** 2).sum(axis=1)[mask].mean()
+    shown = index.facts_of(vector)
+    assert [each.fact for each in shown] == sorted(FACTS, key=lambda fact: (-scores[fact], fact))
+    assert [each.score for each in shown] == pytest.approx([scores[each.fact] for each in shown])
+    assert index.facts_of(vector, k=2) == shown[:2]
+    with pytest.raises(FactIndexError, match="at least 1"):
+        index.facts_of(vector, k=0)
+
+
+@pytest.mark.parametrize("vector", [np.zeros((3, 7)), np.zeros(24), np.full((3, 8), np.nan)])
+def test_a_vector_of_another_space_is_refused(index, vector):
+    for ask in (index.similar, index.facts_of):
+        with pytest.raises(FactIndexError, match="3 x 8"):
+            ask(vector)
+
+
+# Filters
+
+
+def test_filters_leave_the_ranking_of_those_that_pass(index, collection, language):
+    query = FactQuery.parse("<person, *, bike>")
+    ranking, _ = brute_force(collection, language, query)
+    known = {
+        name: (fact, entry)
+        for name, fact, entry in zip(*(collection[key] for key in ("ids", "facts", "metadata")), strict=True)
+    }
+    for where, test in {
+        "vendor = 'x'": lambda name: "vendor" in known[name][1],
+        "vendor is null and split = 'test'": lambda name: "vendor" not in known[name][1],
+        "fact = '<dog>' or fact is null": lambda name: known[name][0] in (None, Fact("dog")),
+        "id like 'set/1_.png'": lambda name: len(name) == 10 and name[4] == "1",
+        "path = '/pictures/set/3.png'": lambda name: name == "set/3.png",
+        "model = 'm1' and metadata.vendor = 'x'": lambda name: "vendor" in known[name][1],
+        "model = 'm2'": lambda name: False,
+        "  ": lambda name: True,
+    }.items():
+        expected = [name for name in ranking if test(name)]
+        assert [hit.id for hit in index.query(query, k=200, where=where)] == expected, where
+        assert sorted(item["id"] for item in index.items(where)) == sorted(expected)
+        assert [[hit.id for hit in hits] for hits in index.query_many([query], k=3, where=where)] == [expected[:3]]
+
+
+def test_a_column_that_does_not_exist_is_named_with_those_that_do(index):
+    with pytest.raises(FactIndexError, match=r"no column 'splt'.*split, vendor"):
+        index.query("<dog>", where="splt = 'test'")
+
+
+# Changes
+
+
+def joined(*collections):
+    """The collection after images were added, those with the same ids in place of the earlier."""
+    images = {}
+    for each in collections:
+        for name, vector in zip(each["ids"], each["vectors"], strict=True):
+            images.pop(name, None)
+            images[name] = vector
+    return {"ids": list(images), "vectors": np.stack(list(images.values()))}
+
+
+def assert_holds(index, expected, language):
+    assert sorted(index.ids) == sorted(expected["ids"])
+    assert len(index) == len(expected["ids"])
+    stored = dict(zip(index.ids, index.vectors, strict=True))
+    for name, vector in zip(expected["ids"], expected["vectors"], strict=True):
+        np.testing.assert_array_equal(stored[name], vector)
+    for query in QUERIES[::3]:
+        assert [hit.id for hit in index.query(query, k=500)] == brute_force(expected, language, query)[0]
+    assert not index.verify()
+
+
+def test_added_images_join_and_replace_those_with_the_same_ids(index, collection, language):
+    new = more_images(20)
+    new["ids"][:5] = collection["ids"][10:15]
+    index.add(**new, model="m1", facts=[Fact("dog")] * 20)
+    expected = joined(collection, new)
+    assert_holds(index, expected, language)
+    assert_holds(FactIndex.open(index.path), expected, language)
+    hit = index.query("<dog>", where=f"id = '{new['ids'][2]}'")[0]
+    assert (hit.fact, hit.metadata, hit.model) == (Fact("dog"), {"split": "train", "year": "1992"}, "m1")
+
+
+def test_each_image_remembers_the_version_that_embedded_it(index):
+    index.add(**more_images(4), model=Version("m2", lineage="m1", run="runs/a", stage=1))
+    assert list(index.models) == ["m1", "m2"]
+    assert index.model == "m2"
+    assert index.models["m2"].run == "runs/a"
+    assert {hit.id for hit in index.query("<dog>", where="model = 'm2'")} == {f"more/{n}.png" for n in range(4)}
+
+
+def test_a_foreign_model_or_language_is_refused_with_the_reason_and_changes_nothing(index, collection, language):
+    with pytest.raises(FactIndexError, match=r"descend from m1; the model z descends from y and is foreign"):
+        index.add(**more_images(2), model=Version("z", lineage="y"))
+    with pytest.raises(FactIndexError, match="language space"):
+        index.add(**more_images(2), model="m1", language=language_space(seed=9))
+    with pytest.raises(LanguageError, match="unicorn"):
+        index.add(**more_images(2), model="m1", known_facts=[Fact("unicorn")])
+    wide = {**more_images(2), "vectors": np.zeros((2, 3, 9), np.float32)}
+    with pytest.raises(FactIndexError, match="dimension 9"):
+        index.add(**wide, model="m1")
+    assert_holds(FactIndex.open(index.path), collection, language)
+
+
+def test_images_are_removed_by_id_by_pattern_and_by_filter(index, collection, language):
+    def keep(test):
+        chosen = [place for place in range(len(left["ids"])) if test(left["ids"][place])]
+        return {"ids": [left["ids"][place] for place in chosen], "vectors": left["vectors"][chosen]}
+
+    left = {"ids": collection["ids"], "vectors": collection["vectors"]}
+    assert index.remove(["set/3.png", "set/4.png", "unknown"]) == 2
+    left = keep(lambda name: name not in ("set/3.png", "set/4.png"))
+    assert_holds(index, left, language)
+    assert index.remove(pattern="set/1?.png") == 10
+    left = keep(lambda name: not (len(name) == 10 and name[4] == "1"))
+    assert_holds(index, left, language)
+    with_vendor = {item["id"] for item in index.items("vendor = 'x'")}
+    assert index.remove(where="vendor = 'x'") == len(with_vendor)
+    left = keep(lambda name: name not in with_vendor)
+    assert_holds(index, left, language)
+    assert index.remove(pattern="set/2*", where="id like '%5.png'") == len({"set/25.png"} & set(left["ids"]))
+    assert index.remove(["set/3.png"]) == index.remove() == index.remove(pattern="nothing*") == 0
+    assert_holds(index, keep(lambda name: name != "set/25.png"), language)
+
+
+def test_the_last_images_cannot_be_removed(index):
+    with pytest.raises(FactIndexError, match="without images"):
+        index.remove(pattern="*")
+    assert len(FactIndex.open(index.path)) == 120
+
+
+def test_many_small_changes_keep_few_segments_and_exact_answers(index, collection, language):
+    parts = [collection]
+    for number in range(20):
+        part = more_images(6, seed=number, prefix=f"p{number % 7}")
+        parts.append(part)
+        index.add(**part, model="m1" if number < 9 else "m2")
+        assert len(index.backend.segments) <= folder.MOST_SEGMENTS + 1
+    expected = joined(*parts)
+    assert_holds(index, expected, language)
+    compact(index.path)
+    index.reload()
+    assert len(index.backend.segments) == 2  # one a model
+    assert all(segment.deleted is None for segment in index.backend.segments)
+    assert_holds(index, expected, language)
+
+
+def test_many_images_are_dealt_out_to_segments_of_a_limited_size(tmp_path, monkeypatch, collection, language):
+    monkeypatch.setattr(folder, "MOST_ROWS", 50)
+    index = FactIndex.create(tmp_path / "i", **collection, language=language, model="m1", known_facts=FACTS)
+    assert [len(segment) for segment in index.backend.segments] == [50, 50, 20]
+    assert_holds(index, collection, language)
+
+
+def test_facts_added_later_can_be_asked_for_in_plain_words_without_the_word_vectors(index, language):
+    with pytest.raises(FactError):
+        index.query("horse")
+    index.add(**more_images(2), model="m1", known_facts=[Fact("horse")], language=language)
+    reopened = FactIndex.open(index.path)
+    assert reopened.query("horse") == index.query("<horse>")
+    assert reopened.facts == tuple(sorted({*FACTS, Fact("horse")}))
