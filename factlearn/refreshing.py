@@ -93,7 +93,7 @@ class _Old:
             self.sampled = sample_groups(self.groups, each, seed)
             self.new, _ = embedder([sample_of(self.items[place]) for place in self.sampled], own=False)
             before = self.vectors[self.sampled]
-            self.drift = measure_drift(self.groups, self.sampled, before, self.new, self.facts, self.targets)
+            self.drift = measure_drift(self.groups, self.sampled, before, self.new, self.labels, self.facts, self.targets)
 
     def gaining(self) -> NDArray[np.intp]:
         """The images of facts that gain."""

@@ -1,7 +1,7 @@
 """The command that searches an index."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,7 +46,7 @@ def query(
     if sheet and len(facts) > 1:
         raise FactIndexError("A picture can be made of one query at a time; ask for one fact with --sheet.")
     opened = FactIndex.open(index)
-    options = {"k": k, "weights": _weights(weights), "where": where, "offset": offset, "threshold": threshold}
+    options: dict[str, Any] = {"k": k, "weights": _weights(weights), "where": where, "offset": offset, "threshold": threshold}
     if image is not None:
         from factlearn.cli.index import _learn_importance, _run
         from factlearn.indexing import embed_one, run_of

@@ -80,12 +80,14 @@ def measure_drift(
     sampled: NDArray[np.intp],
     old: Vectors,
     new: Vectors,
+    labels: Sequence[Fact | None],
     facts: Sequence[Fact],
     targets: Targets,
 ) -> list[GroupDrift]:
     """The drift of every group, from the old and new vectors of the sampled images; the worst loss first."""
     before = distances(old, groups[sampled], targets)
-    after = distances(new, groups[sampled], targets)
+    seen = [labels[place] for place in sampled]
+    after = distances(new, shown_facts(new, seen, facts, targets), targets)
     moved = np.square(old.astype(np.float64) - new).sum(axis=2).mean(axis=1)
     found = []
     for group in np.unique(groups[sampled]):

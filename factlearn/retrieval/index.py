@@ -237,7 +237,7 @@ class FactIndex:
 
     def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
         """The k best images for each of several queries, in one sweep where no option needs more; see `query`."""
-        if options.keys() - {"weights", "where"}:
+        if any(options.get(name) for name in ("also", "without", "offset")) or options.get("threshold") is not None:
             return [self.query(query, k, **options) for query in queries]
         _check_page(k, 0)
         questions = self._questions([self.parse(query) for query in queries], options.get("weights"))

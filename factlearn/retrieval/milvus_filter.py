@@ -1,10 +1,10 @@
 """Filters in the language of Milvus.
 
 What is known of an image is stored so that each condition has one plain meaning there: texts in VARCHAR columns and in
-the JSON column `texts`, and the number that a text spells, if any, in the JSON column `numbers`. Milvus versions differ
-in what a comparison with a missing key gives, so each condition first asks whether the key exists. What no expression
-says reliably (most patterns of `like`, infinite numbers, control characters) is left to the client: `implied` then
-gives an expression that holds for at least the images that pass.
+the JSON column `texts`, and the number that a text spells, if any, in the JSON column `numbers`. Versions of Milvus
+differ in whether a missing key is unequal to a value, but in all of them it is neither less nor more; so `!=` is written
+as "less or more". What no expression says reliably (most patterns of `like`, infinite numbers, control characters) is
+left to the client: `implied` then gives an expression that holds for at least the images that pass.
 """
 
 import math
@@ -18,10 +18,9 @@ from factlearn.retrieval.where import Condition, Filter, Value, number_of
 BUILT_IN = ("id", "path", "fact", "model")
 NOTHING = 'id < ""'
 _PLAIN_KEY = re.compile(r"(?!x_)[A-Za-z_][A-Za-z0-9_]*")
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _PATTERN = re.compile(r"%?[^%_\\\"'\x00-\x1f\x7f\ud800-\udfff]*%?")
-_OPERATORS = {"=": "=="}
 
 
 def json_key(key: str) -> str:
@@ -82,30 +81,33 @@ def implied(filter_: Filter) -> tuple[str, bool]:
 
 
 def _condition(condition: Condition) -> str | None:
-    text, number, exists = _column(condition.column)
+    text, number = _column(condition.column)
+    there = f'{text} > ""' if condition.column == "fact" else f'{text} >= ""'
     if condition.operator == "null":
-        if exists is None:
-            return 'id >= ""' if condition.negated else NOTHING
-        return exists if condition.negated else f"not ({exists})"
+        return there if condition.negated else _missing(condition.column, text)
     if not all(map(_expressible, condition.values)):
         return None
     if condition.operator == "like":
         test = _like(text, condition)
-    elif condition.operator == "in":
-        test = _in(text, number, condition)
-    elif isinstance(condition.values[0], str):
-        test = _compare(text, condition.operator, condition.values[0])
     else:
-        exists, test = f"exists {number}", _compare(number, condition.operator, condition.values[0])
-    return None if test is None else joined("and", [part for part in (exists, test) if part])
+        operator = "!=" if condition.operator == "in" and condition.negated else condition.operator.replace("in", "=")
+        tests = [_compare(text if isinstance(v, str) else number, operator, v) for v in condition.values]
+        test = joined("and" if condition.negated else "or", tests)
+    return None if test is None else joined("and", [there, test])
 
 
-def _column(name: str) -> tuple[str, str, str | None]:
-    """A column's text, its number, and the test that it is not missing, if it can be."""
+def _column(name: str) -> tuple[str, str]:
+    """A column's text and its number."""
     if name in BUILT_IN:
-        return name, f'numbers["@{name}"]', 'fact != ""' if name == "fact" else None
+        return name, f'numbers["@{name}"]'
     key = json_key(name.removeprefix(METADATA))
-    return f'texts["{key}"]', f'numbers["{key}"]', f'exists texts["{key}"]'
+    return f'texts["{key}"]', f'numbers["{key}"]'
+
+
+def _missing(name: str, text: str) -> str:
+    if name == "fact":
+        return 'fact == ""'
+    return NOTHING if name in BUILT_IN else f"not (exists {text})"
 
 
 def _expressible(value: Value) -> bool:
@@ -114,18 +116,9 @@ def _expressible(value: Value) -> bool:
 
 def _compare(column: str, operator: str, value: Value) -> str:
     right = literal(value) if isinstance(value, str) else repr(float(value))
-    return f"{column} {_OPERATORS.get(operator, operator)} {right}"
-
-
-def _in(text: str, number: str, condition: Condition) -> str:
-    tests = []
-    for value in condition.values:
-        operator = "!=" if condition.negated else "="
-        if isinstance(value, str):
-            tests.append(_compare(text, operator, value))
-        else:
-            tests.append(joined("and", [f"exists {number}", _compare(number, operator, value)]))
-    return joined("and" if condition.negated else "or", tests)
+    if operator == "!=":
+        return joined("or", [f"{column} < {right}", f"{column} > {right}"])
+    return f"{column} {'==' if operator == '=' else operator} {right}"
 
 
 def _like(text: str, condition: Condition) -> str | None:
