@@ -149,7 +149,9 @@ class Connection:
         schema.add_field(vector, DataType.FLOAT_VECTOR, dim=dimension)
         index = self._client.prepare_index_params()
         index.add_index(vector, index_type="FLAT", index_name=vector, metric_type="IP")
-        self.call("create_collection", collection, schema=schema, index_params=index, consistency_level="Strong")
+        self.call("create_collection", collection, schema=schema, consistency_level="Strong")
+        self.call("create_index", collection, index, sync=False)  # there is nothing to wait for yet
+        self.call("load_collection", collection)
 
     def query(self, collection: str, expression: str, columns: Sequence[str], limit: int | None = None) -> list[Any]:
         """Some columns of the rows that satisfy an expression; without a limit, which are few."""

@@ -2,7 +2,7 @@
 
 What is known of an image is stored so that each condition has one plain meaning there: texts in VARCHAR columns and in
 the JSON column `texts`, and the number that a text spells, if any, in the JSON column `numbers`. Versions of Milvus
-differ in whether a missing key is unequal to a value, but in all of them it is neither less nor more; so `!=` is written
+differ in whether a missing key is unequal to a value, but in all of them it is neither less nor more; so `!=` is said
 as "less or more". What no expression says reliably (most patterns of `like`, infinite numbers, control characters) is
 left to the client: `implied` then gives an expression that holds for at least the images that pass.
 """
@@ -82,18 +82,17 @@ def implied(filter_: Filter) -> tuple[str, bool]:
 
 def _condition(condition: Condition) -> str | None:
     text, number = _column(condition.column)
-    there = f'{text} > ""' if condition.column == "fact" else f'{text} >= ""'
+    there = f'{text} {">" if condition.column == "fact" else ">="} ""'
     if condition.operator == "null":
         return there if condition.negated else _missing(condition.column, text)
     if not all(map(_expressible, condition.values)):
         return None
     if condition.operator == "like":
-        test = _like(text, condition)
-    else:
-        operator = "!=" if condition.operator == "in" and condition.negated else condition.operator.replace("in", "=")
-        tests = [_compare(text if isinstance(v, str) else number, operator, v) for v in condition.values]
-        test = joined("and" if condition.negated else "or", tests)
-    return None if test is None else joined("and", [there, test])
+        return _like(text, there, condition)
+    operator = condition.operator if condition.operator != "in" else "!=" if condition.negated else "="
+    tests = [_compare(text if isinstance(v, str) else number, operator, v) for v in condition.values]
+    test = joined("and" if condition.negated else "or", tests)
+    return joined("and", [there, test]) if condition.column == "fact" else test
 
 
 def _column(name: str) -> tuple[str, str]:
@@ -121,11 +120,11 @@ def _compare(column: str, operator: str, value: Value) -> str:
     return f"{column} {'==' if operator == '=' else operator} {right}"
 
 
-def _like(text: str, condition: Condition) -> str | None:
+def _like(text: str, there: str, condition: Condition) -> str | None:
     """Only beginnings, ends, parts and whole texts, which mean the same everywhere."""
     pattern = condition.values[0]
     assert isinstance(pattern, str)
     if not _PATTERN.fullmatch(pattern) or pattern.strip("%") == "":
         return None
     test = f"{text} like {literal(pattern)}"
-    return f"not ({test})" if condition.negated else test
+    return joined("and", [there, f"not ({test})" if condition.negated else test])
