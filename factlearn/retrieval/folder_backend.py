@@ -27,18 +27,15 @@ class FolderBackend(FolderStore):
     @classmethod
     def open(cls, path: Path | str) -> Self:
         """The state a folder is in."""
-        return cls._read(Path(path))
+        path = Path(path)
+        return folder.read_state(path, lambda _: cls._whole(path))
 
     @classmethod
-    def _read(cls, path: Path, opened: Sequence[Segment] = ()) -> Self:
+    def _whole(cls, path: Path, opened: Sequence[Segment] = ()) -> Self:
         """All that answers need is opened at once: a writer may sweep it up later."""
-
-        def read(_: Manifest) -> Self:
-            backend = cls(path, *folder.open_state(path, opened))
-            backend.load_language()
-            return backend
-
-        return folder.read_state(path, read)
+        backend = cls(path, *folder.open_state(path, opened))
+        backend.load_language()
+        return backend
 
     @classmethod
     def create(
@@ -89,7 +86,7 @@ class FolderBackend(FolderStore):
 
     def reload(self) -> "FolderBackend":
         """The newest state; segments open already are used again."""
-        return self._read(self.path, self.segments)
+        return folder.read_state(self.path, lambda _: self._whole(self.path, self.segments))
 
     def add(self, images: Images, version: Version, facts: Iterable[Fact], language: LanguageSpace) -> None:
         """Store images, in place of those with the same ids."""

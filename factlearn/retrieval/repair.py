@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError
-from factlearn.files import atomic_write
+from factlearn.facts import Fact
+from factlearn.files import atomic_directory, atomic_write
+from factlearn.language import LanguageSpace
 from factlearn.retrieval import segments as seg
-from factlearn.retrieval.folder import SavesItself, language_files, locked
+from factlearn.retrieval.folder import language_files, locked
 from factlearn.retrieval.manifest import (
     COPY,
     MANIFEST,
@@ -32,7 +34,7 @@ _PAIRS = ((seg.ITEMS, seg.ITEMS_COPY), (seg.DELETED, seg.DELETED_COPY))
 _TWINS = {name: other for pair in _PAIRS for name, other in (pair, pair[::-1])}
 
 
-def restore(path: Path, language: SavesItself | None = None) -> list[Item]:
+def restore(path: Path, language: LanguageSpace | None = None) -> list[Item]:
     """Make a damaged index whole again; the images that were lost, with all that is known of them.
 
     Args:
@@ -58,11 +60,12 @@ def restore(path: Path, language: SavesItself | None = None) -> list[Item]:
             if all(_is_good(path, *item) for item in entry.files.items()):
                 entries.append(entry)
                 continue
-            kept, gone = _salvaged(path, entry, f"{generation:06d}-r{number}")
+            kept, gone = _salvaged(path, entry, f"{generation:06d}-r{number}", 3 * manifest.dimension + 3)
             entries += [kept] if kept else []
             lost += gone
         changed = manifest.model_copy(update={"segments": tuple(entries), "generation": generation})
-        if changed.structure and tuple(entry.name for entry in entries) != changed.structure.segments:
+        covered = changed.structure.segments if changed.structure else ()
+        if tuple(entry.name for entry in entries[: len(covered)]) != covered:
             changed = changed.model_copy(update={"structure": None})
         if changed.model_copy(update={"generation": manifest.generation}) != read_manifest(path):
             write_manifest(path, changed)
@@ -101,17 +104,19 @@ def _copy_back(path: Path, name: str, entry: FileEntry) -> None:
             shutil.copyfileobj(source, stream)
 
 
-def _with_language(path: Path, manifest: Manifest, language: SavesItself | None) -> Manifest:
+def _with_language(path: Path, manifest: Manifest, language: LanguageSpace | None) -> Manifest:
     if all(_is_good(path, *item) for item in manifest.files.items()):
         return manifest
     if language is None or language.fingerprint != manifest.language:
         raise FactIndexError(f"The language space saved in {path} is damaged; restore it with --run and the run's own.")
     name = f"language/{manifest.generation + 1:06d}"
-    language.save(path / name)
+    language.embed([Fact.parse(fact) for fact in manifest.facts])  # so that their units are saved with the space
+    with atomic_directory(path / name) as made:
+        language.save(made)
     return manifest.model_copy(update={"files": language_files(path, name)})
 
 
-def _salvaged(path: Path, entry: SegmentEntry, name: str) -> tuple[SegmentEntry | None, list[Item]]:
+def _salvaged(path: Path, entry: SegmentEntry, name: str, width: int) -> tuple[SegmentEntry | None, list[Item]]:
     """A new segment of what is still good in a damaged one, and what is not."""
     folder = f"segments/{entry.name}"
     if not _is_good(path, f"{folder}/{seg.ITEMS}", entry.files[f"{folder}/{seg.ITEMS}"]):
@@ -129,7 +134,7 @@ def _salvaged(path: Path, entry: SegmentEntry, name: str) -> tuple[SegmentEntry 
             )
         alive = ~np.load(path / removed, allow_pickle=False)
     good = np.zeros(entry.count, bool)
-    rows = _readable_rows(path / folder / seg.ROWS, entry.count)
+    rows = _readable_rows(path / folder / seg.ROWS, entry, width)
     if rows is not None:
         good[: len(rows)] = _matches(path, entry, rows)
     lost = items.take(np.flatnonzero(alive & ~good)).to_pylist()
@@ -137,7 +142,7 @@ def _salvaged(path: Path, entry: SegmentEntry, name: str) -> tuple[SegmentEntry 
     if not len(kept) or rows is None:
         return None, lost
     table = items.take(kept).combine_chunks()
-    return seg.write_segment(path, name, _taken(rows, kept), table, rows.shape[1], entry.model), lost
+    return seg.write_segment(path, name, _taken(rows, kept), table, width, entry.model), lost
 
 
 def _taken(rows: NDArray[np.float32], kept: NDArray[np.intp]) -> Iterator[NDArray[np.float32]]:
@@ -156,19 +161,11 @@ def _matches(path: Path, entry: SegmentEntry, rows: NDArray[np.float32]) -> NDAr
     return seg.row_sums(rows) == sums[: len(rows)]  # type: ignore[no-any-return]
 
 
-def _readable_rows(file: Path, count: int) -> NDArray[np.float32] | None:
-    """The rows of a file that may be cut or have a damaged header: as many as are there."""
+def _readable_rows(file: Path, entry: SegmentEntry, width: int) -> NDArray[np.float32] | None:
+    """The rows of a file that may be cut: as many as are there. What its header says is not believed."""
+    begin = entry.files[f"segments/{entry.name}/{seg.ROWS}"].bytes - 4 * width * entry.count
     try:
-        return np.load(file, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-    except (OSError, ValueError, EOFError):
-        pass
-    try:
-        with open(file, "rb") as stream:
-            np.lib.format.read_magic(stream)
-            (_, width), order, kind = np.lib.format.read_array_header_1_0(stream)
-            if order or kind != np.float32:
-                return None
-            raw = stream.read()
-        return np.frombuffer(raw[: len(raw) // (4 * width) * 4 * width], np.float32).reshape(-1, width)[:count]
-    except (OSError, ValueError):
+        count = min(entry.count, (file.stat().st_size - begin) // (4 * width))
+        return np.memmap(file, "<f4", "r", begin, (count, width)) if count > 0 else None
+    except OSError:
         return None

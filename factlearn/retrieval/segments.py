@@ -118,6 +118,12 @@ def write_deleted(index: Path, entry: SegmentEntry, deleted: NDArray[np.bool_], 
     return entry.model_copy(update={"deleted": name, "removed": int(deleted.sum()), "files": {**kept, **files}})
 
 
+def metadata_of(item: Mapping[str, Any]) -> dict[str, str]:
+    """The metadata in what is stored of an image."""
+    found = ((name.removeprefix(METADATA), value) for name, value in item.items() if name.startswith(METADATA))
+    return {name: value for name, value in found if value is not None}
+
+
 def _write_table(path: Path, table: "pa.Table") -> None:
     import pyarrow as pa
 
@@ -166,14 +172,14 @@ class Segment:
         self._whole = False
         self._checking = threading.Lock()
         for path, file in entry.files.items():
-            if not path.endswith(ITEMS_COPY):  # never served, so that its loss stops no query; `verify` reports it
+            if not path.endswith((ITEMS_COPY, DELETED_COPY)):  # never served: `verify` reports them, no query stops
                 (check_size if path == self._rows_path else check_content)(index, path, file)
         folder = index / "segments" / entry.name
         try:
             self._file = open(folder / ROWS, "rb", buffering=0)  # noqa: SIM115  (held open: a writer may unlink it)
             self.items = read_table(folder / ITEMS)
             self._sums = np.load(folder / SUMS, mmap_mode="r", allow_pickle=False)
-            self._rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
+            self._rows: NDArray[np.float32] = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
             self.deleted = self._read_deleted()
         except (OSError, ValueError, MemoryError, OverflowError, SyntaxError, TokenError) as error:
             raise damaged(index, self._rows_path, f"cannot be read ({error})") from error

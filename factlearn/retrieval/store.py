@@ -72,7 +72,7 @@ class FolderStore:
         for name in columns_of(where):
             self._check_column(name)
         passed = [matching(where, self._columns(segment)) for segment in self.segments]
-        found: NDArray[np.bool_] = np.concatenate(passed)
+        found: NDArray[np.bool_] = np.concatenate([np.zeros(0, bool), *passed])
         return found if self._alive is None else found & self._alive
 
     @property

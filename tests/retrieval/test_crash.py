@@ -194,7 +194,7 @@ def start(tmp_path):
     return path, (images, set(map(str, facts)))
 
 
-def kill_often(server, start, log, times, seed):
+def kill_often(server, start, log, times, seed, longest):
     """How many changes returned, and how many kills hit one that had not."""
     path, state = start
     rng = np.random.default_rng(seed)
@@ -204,7 +204,7 @@ def kill_often(server, start, log, times, seed):
         writer = server.write(str(path), str(log), [seed, number])
         while not log.stat().st_size:
             time.sleep(0.001)
-        time.sleep(rng.uniform(0, 0.2))
+        time.sleep(rng.uniform(0, longest))
         os.kill(writer, signal.SIGKILL)
         server.wait()
         lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -222,14 +222,14 @@ def kill_often(server, start, log, times, seed):
 
 
 def test_a_writer_killed_at_any_instant_leaves_the_old_state_or_the_new(server, start, tmp_path):
-    done, hit = kill_often(server, start, tmp_path / "log", 10, 0)
+    done, hit = kill_often(server, start, tmp_path / "log", 8, 0, 0.2)
     assert done > 0
-    assert hit > 4
+    assert hit > 3
 
 
 @pytest.mark.slow
 def test_of_200_kills_none_corrupts_the_index_or_loses_what_was_committed(server, start, tmp_path):
-    done, hit = kill_often(server, start, tmp_path / "log", 200, 1)
+    done, hit = kill_often(server, start, tmp_path / "log", 200, 1, 0.6)
     print(f"200 kills, {hit} of them during a change; {done} changes committed; 0 corrupt, 0 lost")
     assert hit > 100
 

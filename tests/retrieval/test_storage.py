@@ -14,9 +14,10 @@ from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex, folder, store
 from factlearn.retrieval.manifest import _checksum
+from factlearn.retrieval.repair import restore
 from tests.retrieval.conftest import compact, language_space, link, more_images
 
-COPIES = ("index.copy.json", "items.copy.arrow")
+COPIES = ("index.copy.json", "items.copy.arrow", "removed.copy.npy")
 
 
 def files_of(index):
@@ -160,6 +161,37 @@ def test_a_file_swapped_with_one_of_another_index_is_reported(tmp_path, collecti
     shutil.copy(theirs, ours)
     with pytest.raises(FactIndexError, match=r"rows\.npy.* is damaged"):
         FactIndex.open(index.path).query("<dog>")
+
+
+def test_whatever_is_damaged_is_restored_but_for_vectors_that_are_gone(grown, tmp_path):
+    rng = np.random.default_rng(5)
+    expected = answers(FactIndex.open(grown.path))
+    before = {item["id"]: (dict(item), row.tobytes()) for item, row in zip(grown.items(), grown.vectors, strict=True)}
+    covered = grown.backend.segments[0].entry.name
+    for file in [*files_of(grown), *grown.path.glob("segments/*/rows.npy")]:
+        copy = Path(shutil.copytree(grown.path, tmp_path / "copy"))
+        damaged = copy / file.relative_to(grown.path)
+        damaged.write_bytes(damage(file.read_bytes(), rng))
+        lost = {item["id"] for item in restore(copy, language_space())}
+        assert file.name == "rows.npy" or not lost
+        restored = FactIndex.open(copy, verify=True)
+        assert lost or "structures" in file.parts or answers(restored) == expected
+        items = zip(restored.items(), restored.vectors, strict=True)
+        now = {item["id"]: (dict(item), row.tobytes()) for item, row in items}
+        assert not restored.backend.exact or {"structures", covered} & set(file.parts)
+        assert now == {name: entry for name, entry in before.items() if name not in lost}, file
+        shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize(("old", "new"), [(b"<f4", b">f4"), (b"27)", b"26)"), (b"False", b"True ")])
+def test_restoring_does_not_believe_the_head_of_the_rows(index, collection, old, new):
+    (file,) = index.path.glob("segments/*/rows.npy")
+    assert file.read_bytes().count(old) == 1
+    file.write_bytes(file.read_bytes().replace(old, new))
+    with pytest.raises(FactIndexError, match=r"rows\.npy"):
+        FactIndex.open(index.path).query("<dog>")
+    assert restore(index.path) == []
+    np.testing.assert_array_equal(FactIndex.open(index.path, verify=True).vectors, collection["vectors"])
 
 
 # Versions and kinds of manifest
@@ -313,7 +345,7 @@ def write_for(path, seconds, prefix):
 
 
 def test_readers_racing_with_two_writers_never_fail_and_see_whole_states(index, collection):
-    writers = [start(write_for, str(index.path), 2.5, prefix) for prefix in ("a", "b")]
+    writers = [start(write_for, str(index.path), 2.0, prefix) for prefix in ("a", "b")]
     first = folder.read_manifest(index.path).generation
     opened = 0
     try:
