@@ -18,7 +18,7 @@ from factlearn.retrieval import FactIndex, Version
 from factlearn.retrieval.drift import GroupDrift, measure_drift, sample_groups, shown_facts
 from factlearn.retrieval.repair import restore
 from factlearn.retrieval.search import unpack
-from factlearn.retrieval.segments import METADATA
+from factlearn.retrieval.segments import metadata_of
 from factlearn.runs import Run
 
 Policy = Literal["drift", "all", "repair"]
@@ -88,12 +88,14 @@ class _Old:
         self.labels = [Fact.parse(item["fact"]) if item["fact"] else None for item in self.items]
         self.targets = index.language.embed(self.facts)
         self.drift: list[GroupDrift] = []
-        if self.items and self.facts:
+        if self.items and self.facts and each:
             self.groups = shown_facts(self.vectors, self.labels, self.facts, self.targets)
             self.sampled = sample_groups(self.groups, each, seed)
             self.new, _ = embedder([sample_of(self.items[place]) for place in self.sampled], own=False)
             before = self.vectors[self.sampled]
-            self.drift = measure_drift(self.groups, self.sampled, before, self.new, self.labels, self.facts, self.targets)
+            self.drift = measure_drift(
+                self.groups, self.sampled, before, self.new, self.labels, self.facts, self.targets
+            )
 
     def gaining(self) -> NDArray[np.intp]:
         """The images of facts that gain."""
@@ -113,7 +115,7 @@ class _Old:
 
 def sample_of(item: Mapping[str, Any]) -> Sample:
     """An image of an index, to be embedded again."""
-    metadata = {key.removeprefix(METADATA): text for key, text in item.items() if key.startswith(METADATA) and text}
+    metadata = metadata_of(item)
     split = metadata.pop("split", "")
     return Sample(item["id"], Path(item["path"]), Fact.parse(item["fact"]) if item["fact"] else None, split, metadata)
 
@@ -162,7 +164,7 @@ def refresh(
     report.repaired = _embed_again(index, embedder, version, lost, report)
     if policy == "repair":
         return report
-    old = _Old(index, embedder, version, each, seed)
+    old = _Old(index, embedder, version, 0 if policy == "all" else each, seed)
     report.missing += old.missing
     if policy == "all":
         chosen: Sequence[Any] = old.items

@@ -46,7 +46,8 @@ def query(
     if sheet and len(facts) > 1:
         raise FactIndexError("A picture can be made of one query at a time; ask for one fact with --sheet.")
     opened = FactIndex.open(index)
-    options: dict[str, Any] = {"k": k, "weights": _weights(weights), "where": where, "offset": offset, "threshold": threshold}
+    options: dict[str, Any] = {"k": k, "where": where, "offset": offset, "threshold": threshold}
+    options["weights"] = _weights(weights)
     if image is not None:
         from factlearn.cli.index import _learn_importance, _run
         from factlearn.indexing import embed_one, run_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from factlearn.facts import UNIT_NAMES, Fact
 from factlearn.retrieval.search import Nearest
-from factlearn.retrieval.segments import METADATA
+from factlearn.retrieval.segments import metadata_of
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,7 @@ def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]]) -> list[Hit]:
             score=float(score),
             scores={name: value for name, value in zip(UNIT_NAMES, by_unit, strict=True) if not math.isnan(value)},
             fact=None if item["fact"] is None else Fact.parse(item["fact"]),
-            metadata={
-                key.removeprefix(METADATA): value
-                for key, value in item.items()
-                if key.startswith(METADATA) and value is not None
-            },
+            metadata=metadata_of(item),
             model=item["model"],
         )
         for item, score, by_unit in zip(items, answer.scores, answer.by_unit.tolist(), strict=True)

@@ -59,6 +59,8 @@ def upsert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         batch.append(row)
         size += bytes_
     connection.call("upsert", connection.address.collection, batch)
+    if connection.address.file and len(rows) >= BATCH:  # a server does so by itself
+        connection.call("flush", connection.address.collection)
 
 
 def item_of(row: dict[str, Any]) -> dict[str, Any]:

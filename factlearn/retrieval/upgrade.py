@@ -17,7 +17,7 @@ from factlearn.retrieval.backend import Images, Version
 from factlearn.retrieval.folder_backend import FolderBackend
 from factlearn.retrieval.manifest import MANIFEST, VERSION
 from factlearn.retrieval.search import unpack
-from factlearn.retrieval.segments import METADATA
+from factlearn.retrieval.segments import metadata_of
 
 
 def upgrade(path: Path) -> bool:
@@ -52,10 +52,7 @@ def _rewrite(path: Path, body: dict[str, Any]) -> None:
         [item["id"] for item in items],
         [item["path"] for item in items],
         [Fact.parse(item["fact"]) if item["fact"] else None for item in items],
-        [
-            {key.removeprefix(METADATA): text for key, text in item.items() if key.startswith(METADATA) and text}
-            for item in items
-        ],
+        [metadata_of(item) for item in items],
     )
     facts = [Fact.parse(fact) for fact in body["facts"]]
     language = LanguageSpace.load(path / "language")
