@@ -81,8 +81,8 @@ class MilvusBackend(MilvusStore):
             dimension=language.dimension, language=language.fingerprint, facts=tuple(map(str, facts)), models={}
         )
         try:
+            records.make()  # first, so that what a killed process leaves is known to be an index
             connection.create(collection, FIELDS, "row", 3 * language.dimension + 3)
-            records.make()
             record = _extended(empty, images, rows, version, facts)
             parts = {"record": records.put_record(record, 0), "language": records.put_language(language, 0)}
             upsert(connection, rows)
@@ -183,12 +183,12 @@ class MilvusBackend(MilvusStore):
 
 def _clear_place(connection: Connection, records: RecordStore, *, overwrite: bool) -> None:
     """Make room for an index."""
-    place, taken = connection.address.place, connection.has(connection.address.collection)
+    place = connection.address.place
     if records.exists:
         if not overwrite:
             raise FactIndexError(f"{place} is an index already; choose another place, or allow overwriting it.")
         _drop(connection, records)
-    elif taken:
+    elif connection.has(connection.address.collection) or connection.has(records.name):
         raise FactIndexError(f"{place} exists already and is not an index; choose another place.")
 
 

@@ -31,6 +31,7 @@ VERSION = 1
 _HEAD = "head"
 _PIECE = 45_000  # bytes, 60,000 characters in base64; a VARCHAR holds 65,535
 _FIELDS = {"name": 256, "content": 65_535}
+_UNUSED = "unused"  # Milvus wants a vector in every collection
 
 
 class _Strict(BaseModel):
@@ -82,12 +83,15 @@ class RecordStore:
 
     @property
     def exists(self) -> bool:
-        """Whether there is one, whole or not."""
-        return self.connection.has(self.name)
+        """Whether there is one, whole or not; a collection of something else is none."""
+        if not self.connection.has(self.name):
+            return False
+        fields = self.connection.call("describe_collection", self.name)["fields"]
+        return {field["name"] for field in fields} == {*_FIELDS, _UNUSED}
 
     def make(self) -> None:
         """Make the collection."""
-        self.connection.create(self.name, _FIELDS, "unused", 2)
+        self.connection.create(self.name, _FIELDS, _UNUSED, 2)
 
     def load(self) -> None:
         """Have Milvus read it into memory."""
@@ -167,7 +171,7 @@ class RecordStore:
         return content
 
     def _write(self, contents: dict[str, str]) -> None:
-        rows = [{"name": name, "content": text, "unused": [0.0, 0.0]} for name, text in contents.items()]
+        rows = [{"name": name, "content": text, _UNUSED: [0.0, 0.0]} for name, text in contents.items()]
         self.connection.call("upsert", self.name, rows)
 
     def _read(self, names: list[str]) -> dict[str, str]:

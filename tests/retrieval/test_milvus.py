@@ -460,16 +460,17 @@ def test_an_index_is_overwritten_only_when_allowed(address):
     assert FactIndex.open(address).verify() == []
 
 
-def test_a_collection_of_something_else_is_neither_opened_nor_overwritten(address, tmp_path):
+@pytest.mark.parametrize("name", ["pictures", "pictures_record"])
+def test_a_collection_of_something_else_is_neither_opened_nor_overwritten(address, tmp_path, name):
     from pymilvus import MilvusClient
 
     client = MilvusClient(str(tmp_path / "images.db"))
-    client.create_collection("pictures", dimension=4)
+    client.create_collection(name, dimension=4)
     with pytest.raises(FactIndexError, match="not an index"):
         FactIndex.open(address)
     with pytest.raises(FactIndexError, match="not an index"):
         make(address, collection(10), overwrite=True)
-    assert client.has_collection("pictures")
+    assert client.list_collections() == [name]
 
 
 def test_images_that_cannot_be_stored_leave_nothing_behind(address):
@@ -599,6 +600,7 @@ def test_a_damaged_record_is_refused(address, tmp_path):
     client.delete("pictures_record", ids=["head"])
     with pytest.raises(FactIndexError, match="not written to the end"):
         FactIndex.open(address)
+    assert make(address, collection(10), overwrite=True).verify() == []
 
 
 @pytest.mark.slow
