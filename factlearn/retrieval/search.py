@@ -94,7 +94,7 @@ def pack(vectors: NDArray) -> NDArray[np.float32]:
 
 def unpack(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """The image vectors [N, 3, D] inside rows, without copying."""
-    return rows[:, :-UNITS].reshape(len(rows), UNITS, -1)
+    return rows[:, :-UNITS].reshape(len(rows), UNITS, rows.shape[1] // UNITS - 1)
 
 
 @dataclass(frozen=True)
