@@ -149,6 +149,17 @@ def test_one_image_of_enormous_norm_does_not_spoil_the_others(tmp_path):
     assert store.names(nearest(store, [question], 20)[0].keys) == brute_force(vectors, [question], names)[:20]
 
 
+def test_weights_too_small_for_float32_still_rank_exactly(tmp_path):
+    smallest = 2.0**-149
+    question = plain(np.zeros((3, 1)), (0.4 * smallest, 0.6 * smallest, 0.0))  # float32 makes them 0 and 1 of these
+    vectors = np.zeros((100, 3, 1), np.float32)
+    vectors[:99, 0] = 1.4e17
+    vectors[99, 1] = 1e17
+    names = [f"{number:02d}" for number in range(100)]
+    store = store_of(tmp_path / "index", vectors, names)
+    assert store.names(nearest(store, [question], 1)[0].keys) == ["99"]
+
+
 def test_many_queries_at_once_give_the_answers_of_each_alone(tmp_path):
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(400, 3, 5)).astype(np.float32)
