@@ -55,7 +55,17 @@ def sklearn(scores: NDArray, relevant: NDArray) -> Evaluate:
     return lambda: float(np.mean([average_precision_score(*pair) for pair in pairs]))
 
 
-PEERS: tuple[Prepare, ...] = (pytrec_eval, torchmetrics, sklearn)
+def ranx(scores: NDArray, relevant: NDArray) -> Evaluate:
+    from ranx import Qrels, Run, evaluate
+
+    names = np.array([f"{place:08d}" for place in range(scores.shape[1])])
+    judged = Qrels({str(q): dict.fromkeys(names[row].tolist(), 1) for q, row in enumerate(relevant)})
+    run = Run({str(q): dict(zip(names.tolist(), row.tolist(), strict=True)) for q, row in enumerate(scores)})
+    evaluate(judged, run, "map")  # compiles
+    return lambda: float(evaluate(judged, run, "map"))
+
+
+PEERS: tuple[Prepare, ...] = (pytrec_eval, ranx, torchmetrics, sklearn)
 
 
 def best_time(evaluate: Evaluate, repeat: int) -> tuple[float, float]:

@@ -16,13 +16,13 @@ import argparse
 import gc
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from gensim.models import KeyedVectors
@@ -126,10 +126,15 @@ def open_faiss(folder: Path) -> Callable[[Question], list[int]]:
 
 
 def build_milvus(folder: Path, count: int, space: LanguageSpace) -> None:
-    from pymilvus import MilvusClient
+    from pymilvus import DataType, MilvusClient
 
     client = MilvusClient(str(folder / "m.db"))
-    client.create_collection("c", dimension=WIDTH, metric_type="IP", index_type="FLAT")
+    schema = client.create_schema(auto_id=False)
+    schema.add_field("id", DataType.INT64, is_primary=True)
+    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=WIDTH)
+    index = client.prepare_index_params()
+    index.add_index("vector", index_type="FLAT", metric_type="IP")
+    client.create_collection("c", schema=schema, index_params=index)
     at = 0
     for rows in all_rows(count, space):
         for start in range(0, len(rows), 2000):
@@ -228,6 +233,23 @@ def ask(peer: str, folder: Path, count: int) -> None:
     print(json.dumps({"open": opened, "times": times, "ids": answers[1:], "resident": resident() - before}))
 
 
+def make(peer: str, folder: Path, count: int) -> None:
+    """Build and print the time it took as JSON; run in a fresh process."""
+    space = language()
+    started = time.perf_counter()
+    BUILD[peer](folder, count, space)
+    print(json.dumps({"seconds": time.perf_counter() - started}))
+
+
+def child(what: str, peer: str, folder: Path, number: int) -> dict[str, Any]:
+    """What a fresh process printed last."""
+    command = [sys.executable, __file__, what, peer, "--folder", str(folder), "--number", str(number)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{peer} failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def exact_answers(folder: Path, asked: list[Question]) -> list[set[int]]:
     index = FactIndex.open(folder / "index")
     return [{int(name) for name in index.backend.names(found.keys)} for found in nearest(index.backend, asked, 10)]
@@ -248,16 +270,11 @@ def measure(count: int, peers: list[str], queries: int, console: Console) -> Non
             continue
         with tempfile.TemporaryDirectory(prefix="factlearn-bench-") as place:
             folder = Path(place)
-            started = time.perf_counter()
-            BUILD[peer](folder, count, space)
-            built = time.perf_counter() - started
+            built = child("--make", peer, folder, count)["seconds"]
             if not truth:
                 truth = exact_answers(folder, asked)
-            command = [sys.executable, __file__, "--ask", peer, "--folder", place, "--queries", str(queries)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found = json.loads(done.stdout.splitlines()[-1])
+            found = child("--ask", peer, folder, queries)
             disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-            shutil.rmtree(folder / "index", ignore_errors=True)
         recall = np.array([len(truth[n] & set(ids)) / 10 for n, ids in enumerate(found["ids"])])
         table.add_row(
             peer,
@@ -279,12 +296,15 @@ def main() -> None:
     parser.add_argument("--counts", nargs="+", type=int, default=[10_000, 100_000])
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--queries", type=int, default=105)
+    parser.add_argument("--make", choices=PEERS, help=argparse.SUPPRESS)
     parser.add_argument("--ask", choices=PEERS, help=argparse.SUPPRESS)
+    parser.add_argument("--number", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ask:
-        ask(options.ask, options.folder, options.queries)
-        return
+        return ask(options.ask, options.folder, options.number)
+    if options.make:
+        return make(options.make, options.folder, options.number)
     console = Console()
     present = [peer for peer in options.peers if peer not in NEEDS or importlib.util.find_spec(NEEDS[peer])]
     for peer in set(options.peers) - set(present):

@@ -118,7 +118,7 @@ def test_importance_in_use_adds_up_online_and_can_be_adapted_to(run, tmp_path, m
     learn_from_use(run, index, batch_size=5)
     paths = sorted(manifest.parent.glob("*.png"))
     assert_same(Importance.load(run.folder / USAGE).mean(), measured_on(run, paths).mean())
-    assert learn_from_use(run, index).count == 2 * len(paths)
+    assert learn_from_use(run, index.paths).count == 2 * len(paths)
     adapted = adapt(run, None, tmp_path / "adapted")
     assert_same(omega_of(adapted), measured_on(run, paths).mean())
 
@@ -127,7 +127,7 @@ def test_importance_in_use_is_what_the_runs_own_method_measures(config, tmp_path
     strategy = {"name": "ewc", "labels": "true", "lambda": 1.0}
     ewc = train(parse_config({**config, "strategy": strategy}, "test"), tmp_path / "ewc", stop_after=1)
     index = build_index(ewc, str(manifest.parent), tmp_path / "index")
-    gathered = learn_from_use(ewc, index).mean()
+    gathered = learn_from_use(ewc, index.paths).mean()
     model = load_model(ewc)
     inputs = open_inputs(model, Preprocess(32, "crop"), index.paths, store=None)
     fisher = estimate(model.suffix, in_order(inputs, 7), measure=Fisher("true", "gaussian")).mean()

@@ -247,6 +247,28 @@ MISTAKES = {
     ),
     "a stage that does not exist": (["index", "build", "run", "--stage", "9", "--out", "i"], "no stage 9"),
     "an index already there": (["index", "build", "run", "--out", "index"], "index"),
+    "neither a fact nor an image": (["query", "index"], "--image"),
+    "a fact and an image": (["query", "index", "<dog>", "--image", "fine.png"], "--image"),
+    "an image that is none": (["query", "index", "--image", "corrupt.png"], "corrupt.png"),
+    "weights that are none": (["query", "index", "<dog>", "--weights", "1,x,1"], "1,2,1"),
+    "two weights": (["query", "index", "<dog>", "--weights", "1,2"], "three numbers"),
+    "weights of what is open": (["query", "index", "<dog>", "--weights", "0,1,1"], "<dog>"),
+    "a filter without quotes": (["query", "index", "<dog>", "--where", "split = test"], "single quotes"),
+    "a filter on an unknown column": (["query", "index", "<dog>", "--where", "spilt = 'test'"], "'spilt'"),
+    "a negative page": (["query", "index", "<dog>", "--offset", "-1"], "offset"),
+    "a picture of two queries": (["query", "index", "<dog>", "<tree>", "--sheet", "s.png"], "one query"),
+    "adding to nothing": (["index", "add", "nothing", "void"], "nothing"),
+    "adding an empty folder": (["index", "add", "index", "void"], "void"),
+    "adding a corrupt image": (["index", "add", "index", "corrupt.png"], "corrupt.png"),
+    "removing nothing": (["index", "remove", "index"], "Say which"),
+    "removing an unknown image": (["index", "remove", "index", "x.png"], "'x.png'"),
+    "verifying a damaged index": (["index", "verify", "broken-index"], "segment 000001-1"),
+    "an unknown kind of search": (["index", "optimize", "index", "--kinds", "lsh"], "'lsh'"),
+    "a memory that is none": (["index", "optimize", "index", "--memory", "much"], "2GB"),
+    "a format nobody knows": (["index", "export", "index", "x.csv"], ".parquet"),
+    "upgrading nothing": (["index", "upgrade", "nothing"], "nothing"),
+    "refreshing nothing": (["index", "refresh", "nothing"], "nothing"),
+    "a database that is not there": (["query", "milvus:no/such.db/c", "<dog>"], "such.db"),
     "adapting to nothing": (["adapt", "run", "--out", "a"], "one of --facts"),
     "adapting to a missing file": (["adapt", "run", "--facts", "no.txt", "--out", "a"], "no.txt"),
     "adapting to unknown facts": (["adapt", "run", "--facts", "unknown.txt", "--out", "a"], "<cat>"),
@@ -278,7 +300,7 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(place, mistake, monkeypatch
         shutil.copytree(place / "run", damaged)
         write(damaged / "stages" / "2", "vectors.safetensors", b"\x00" * 50)
         shutil.copytree(place / "index", place / "broken-index")
-        rows = place / "broken-index" / "rows.npy"
+        (rows,) = (place / "broken-index").glob("segments/*/rows.npy")
         content = bytearray(rows.read_bytes())
         content[-3] ^= 4
         rows.write_bytes(content)
@@ -325,3 +347,43 @@ def test_importance_in_use_is_gathered_while_indexing(place, manifest):
     assert "importance of 54 images" in built.stdout
     adapted = factlearn("adapt", "run", "--used", "--out", "to-use", cwd=place)
     assert adapted.returncode == 0, adapted.stderr
+
+
+def test_an_index_grows_shrinks_and_is_looked_after(place, manifest):
+    pictures = place / "grown"
+    pictures.mkdir()
+    for seed in range(3):
+        Image.new("RGB", (40, 40), (80 * seed, 10, 10)).save(pictures / f"{seed}.png")
+
+    def done(*arguments):
+        result = factlearn(*arguments, cwd=place)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    done("index", "build", "run", "--images", manifest, "--out", "looked-after")
+    assert "3 new, 0 changed" in done("index", "add", "looked-after", pictures)
+    assert "0 new, 0 changed, 3 unchanged" in done("index", "add", "looked-after", pictures)
+    assert "1 removed" in done("index", "remove", "looked-after", "1.png")
+    (pictures / "2.png").unlink()
+    assert "1 removed" in done("index", "remove", "looked-after", "--missing")
+    about = json.loads(done("index", "info", "looked-after", "--json"))
+    assert about["images"] == 54 + 1
+    assert about["models"][0]["stage"] == 2
+    assert "split" in about["columns"]
+    answer = json.loads(
+        done(
+            "query", "looked-after", "<*, jumping>", "--not", "<dog>", "--where", "split = 'test'", "--json", "-k", 100
+        )
+    )
+    assert {hit["metadata"]["split"] for hit in answer["hits"]} == {"test"}
+    both = json.loads(done("query", "looked-after", "<dog>", "<tree>", "-k", 2, "--json"))
+    assert [each["query"] for each in both] == ["<dog>", "<tree>"]
+    like = json.loads(done("query", "looked-after", "--image", pictures / "0.png", "--json"))
+    assert like["hits"][0]["id"] == "0.png"
+    assert len(like["facts"]) == 6
+    assert "up to date" in done("index", "drift", "looked-after")
+    assert "0 repaired, 0 embedded again" in done("index", "refresh", "looked-after")
+    assert "chosen" in done("index", "optimize", "looked-after")
+    assert "as it was written" in done("index", "verify", "looked-after")
+    assert "55 images" in done("index", "export", "looked-after", "all.parquet")
+    assert "is up to date" in done("index", "upgrade", "looked-after")

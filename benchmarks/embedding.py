@@ -1,0 +1,77 @@
+"""How fast `factlearn index build` embeds, beside the bare network on pixels that are ready in memory.
+
+    python benchmarks/embedding.py [--images 256] [--size 224] [--batch 32] [--rounds 3]
+
+Both embed the same images with the same VGG-16 in batches of the same size; decoding, resizing and writing the index
+belong to the build and not to the bare network. Rounds are interleaved; the ratio of the medians must reach 0.9.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from factlearn.allocator import keep_freed_memory
+from factlearn.models.embedder import EmbedderShape, FactEmbedder
+from factlearn.models.inference import embed_images
+from factlearn.models.preprocess import PLAIN, Preprocess, normalise
+
+LIMIT = 0.9
+
+
+def photographs(folder: Path, count: int) -> list[Path]:
+    """JPEG files of 640 x 480 with some content."""
+    generator = np.random.default_rng(0)
+    paths = []
+    for number in range(count):
+        small = generator.integers(0, 256, (30, 40, 3), dtype=np.uint8)
+        paths.append(folder / f"{number}.jpg")
+        Image.fromarray(small).resize((640, 480), Image.Resampling.BICUBIC).save(paths[-1], quality=90)
+    return paths
+
+
+def main() -> None:
+    """Print images a second both ways."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=96)
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    keep_freed_memory()
+    torch.manual_seed(0)
+    model = FactEmbedder(EmbedderShape(dimension=50, image_size=options.size)).eval()
+    preprocess = Preprocess(options.size, "crop")
+    with tempfile.TemporaryDirectory() as place:
+        paths = photographs(Path(place), options.images)
+        pixels = torch.from_numpy(np.stack([preprocess.pixels(path, PLAIN) for path in paths]))
+        ready = normalise(pixels).split(options.batch)
+
+        def bare() -> None:
+            with torch.inference_mode():
+                for batch in ready:
+                    model(batch)
+
+        def build() -> None:
+            embed_images(model, paths, preprocess, batch_size=options.batch)
+
+        seconds: dict[str, list[float]] = {"bare network": [], "index build": []}
+        for _ in range(options.rounds):
+            for name, job in (("bare network", bare), ("index build", build)):
+                started = time.perf_counter()
+                job()
+                seconds[name].append(time.perf_counter() - started)
+    rate = {name: options.images / statistics.median(times) for name, times in seconds.items()}
+    for name, value in rate.items():
+        print(f"{name:14} {value:6.2f} images/s  ({options.size} px, batch {options.batch})")
+    ratio = rate["index build"] / rate["bare network"]
+    print(f"{ratio:.2f} of the bare network (at least {LIMIT}){'' if ratio >= LIMIT else ': MISSED'}")
+
+
+if __name__ == "__main__":
+    main()
