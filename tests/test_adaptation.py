@@ -115,7 +115,7 @@ def test_importance_in_use_adds_up_online_and_can_be_adapted_to(run, tmp_path, m
     with pytest.raises(RunError, match="no importance in use"):
         adapt(run, None, tmp_path / "early")
     index = build_index(run, str(manifest.parent), tmp_path / "index")
-    learn_from_use(run, index, batch_size=5)
+    learn_from_use(run, index.paths, batch_size=5)
     paths = sorted(manifest.parent.glob("*.png"))
     assert_same(Importance.load(run.folder / USAGE).mean(), measured_on(run, paths).mean())
     assert learn_from_use(run, index.paths).count == 2 * len(paths)

@@ -1,5 +1,6 @@
 """What a fact index needs of the place it is stored in."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +69,29 @@ class Images:
     facts: Sequence[Fact | None] | None = None
     metadata: Sequence[Mapping[str, str]] | None = None
     files: Sequence[Mapping[str, str]] = field(default_factory=list)
+
+    def check(self, dimension: int) -> None:
+        """Refuse what cannot be stored.
+
+        Raises:
+            FactIndexError: if there is nothing, columns differ in length, ids repeat, or vectors are of another space.
+        """
+        ids = self.ids
+        if not len(ids):
+            raise FactIndexError("There are no images to index; give at least one.")
+        given = {"vectors": self.vectors, "paths": self.paths, "facts": self.facts, "metadata": self.metadata}
+        given["files"] = self.files or None
+        for name, column in given.items():
+            if column is not None and len(column) != len(ids):
+                raise FactIndexError(f"There are {len(column)} {name} for {len(ids)} ids; give one an image.")
+        if len(set(ids)) != len(ids):
+            twice = next(name for name, times in Counter(ids).items() if times > 1)
+            raise FactIndexError(f"The image id {twice!r} appears twice; every image needs its own.")
+        if self.vectors.shape[-1] != dimension:
+            raise FactIndexError(
+                f"The vectors have dimension {self.vectors.shape[-1]}, the language space {dimension}; "
+                "index vectors of a model trained in this space."
+            )
 
     def columns(self) -> dict[str, Sequence[str | None]]:
         """What is stored in columns, one value an image."""

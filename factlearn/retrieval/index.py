@@ -1,7 +1,6 @@
 """The fact index: images found by triplet text, with wildcards, weights, filters and negations."""
 
 import fnmatch
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,16 +16,15 @@ from factlearn.retrieval.backend import Backend, Images, Version
 from factlearn.retrieval.folder_backend import FolderBackend
 from factlearn.retrieval.hits import Hit, ShownFact, make_hits
 from factlearn.retrieval.manifest import ModelEntry
+from factlearn.retrieval.negation import rivals_of, shows
+from factlearn.retrieval.options import check_page, filter_of, weights_of
 from factlearn.retrieval.search import Nearest, Question, nearest, nearest_to_all, unpack
-from factlearn.retrieval.where import Filter, parse_filter
 from factlearn.scoring import unit_scores
 
 if TYPE_CHECKING:
     from factlearn.retrieval.optimize import Trial
 
 Asked = str | Fact | FactQuery
-_PLAIN = (1.0, 1.0, 1.0)
-_MOST_WEIGHT = 1e6
 
 
 class FactIndex:
@@ -80,7 +78,7 @@ class FactIndex:
                 finite, or the place is taken.
         """
         images = Images(vectors, ids, paths, facts, metadata, files)
-        _check(images, language.dimension)
+        images.check(language.dimension)
         known = sorted(set(known_facts))
         language.embed(known)  # so that the units of known facts are saved with the space
         backend = _backend_of(path).create(path, images, _version(model), known, language, overwrite=overwrite)
@@ -177,7 +175,7 @@ class FactIndex:
 
     def items(self, where: str | None = None) -> Sequence[Mapping[str, Any]]:
         """What is stored of all images, or of those that pass a filter, beside their vectors."""
-        return self.backend.items(self.backend.keys(_filter(where)))
+        return self.backend.items(self.backend.keys(filter_of(where)))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -225,7 +223,7 @@ class FactIndex:
         """
         asked = [self.parse(each) for each in (query, *also)]
         questions = self._questions(asked, weights)
-        kept = _filter(where)
+        kept = filter_of(where)
         one = questions[0] if len(questions) == 1 else None
 
         def best(count: int) -> Nearest:
@@ -239,11 +237,11 @@ class FactIndex:
         """The k best images for each of several queries, in one sweep where no option needs more; see `query`."""
         if any(options.get(name) for name in ("also", "without", "offset")) or options.get("threshold") is not None:
             return [self.query(query, k, **options) for query in queries]
-        _check_page(k, 0)
+        check_page(k, 0)
         questions = self._questions([self.parse(query) for query in queries], options.get("weights"))
         if not questions:
             return []
-        answers = nearest(self.backend, questions, min(k, len(self)), _filter(options.get("where")))
+        answers = nearest(self.backend, questions, min(k, len(self)), filter_of(options.get("where")))
         return [self._hits(answer) for answer in answers]
 
     def similar(
@@ -258,8 +256,8 @@ class FactIndex:
         without: Sequence[Asked] = (),
     ) -> list[Hit]:
         """The images whose vectors are nearest to an image's [3, D]; options as of `query`."""
-        question = Question(self._checked(vector), _weights(weights))
-        kept = _filter(where)
+        question = Question(self._checked(vector), weights_of(weights))
+        kept = filter_of(where)
         return self._page(
             lambda count: nearest(self.backend, [question], count, kept)[0],
             k,
@@ -270,7 +268,7 @@ class FactIndex:
 
     def facts_of(self, vector: NDArray, k: int = 10) -> list[ShownFact]:
         """The facts that an image's vector [3, D] shows, best first; equal ones in the order of facts."""
-        _check_page(k, 0)
+        check_page(k, 0)
         targets, mask = self.language.embed(self.facts)
         scores = (unit_scores(targets, self._checked(vector)) * mask).sum(axis=1) / mask.sum(axis=1)
         order = np.argsort(-scores, kind="stable")[:k]
@@ -284,7 +282,7 @@ class FactIndex:
 
     def _questions(self, asked: Sequence[FactQuery], weights: Sequence[float] | None) -> list[Question]:
         targets, mask = self.language.embed(asked)
-        each = _weights(weights)
+        each = weights_of(weights)
         for query, named in zip(asked, mask, strict=True):
             if not (named * each).any():
                 raise FactIndexError(
@@ -307,7 +305,7 @@ class FactIndex:
         without: Sequence[FactQuery],
     ) -> list[Hit]:
         """The hits from `offset` on, of a ranking that `best` gives the beginning of."""
-        _check_page(k, offset)
+        check_page(k, offset)
         wanted = offset + k
         count = min(wanted, len(self))
         while True:
@@ -326,19 +324,13 @@ class FactIndex:
         if not without or not len(answer):
             return kept
         vectors = unpack(self.backend.take(answer.keys))
+        known = self.language.embed(self.facts)
         for query in without:
             (target,), (mask,) = self.language.embed([query])
-            others, masks = self.language.embed(self.facts)
-            others = others[(masks >= mask).all(axis=1)]  # facts that have the units it names
-            rivals = np.unique(np.where(mask[:, None], others, 0), axis=0)
-            rivals = rivals[(rivals != np.where(mask[:, None], target, 0)).any(axis=(1, 2))]
+            rivals = rivals_of(target, mask, *known)
             if not len(rivals):
                 raise FactIndexError(f"{self.path} knows no fact to tell {query} from; leave it out of the query.")
-            distance = -(unit_scores(vectors, target) * mask).sum(axis=1)
-            for rival in rivals:
-                nearer = -(unit_scores(vectors, rival) * mask).sum(axis=1) < distance
-                distance[nearer] = np.inf
-            kept &= np.isinf(distance)
+            kept &= ~shows(vectors, target, mask, rivals)
         return kept
 
     def _hits(self, answer: Nearest) -> list[Hit]:
@@ -366,7 +358,7 @@ class FactIndex:
                 process writes.
         """
         images = Images(vectors, ids, paths, facts, metadata, files)
-        _check(images, self.dimension)
+        images.check(self.dimension)
         self.check_language(language)
         version = _version(model, self.models)
         self.backend.about.check_version(self.path, version)
@@ -421,42 +413,3 @@ def _version(model: str | Version, known: Mapping[str, ModelEntry] | None = None
         return model
     lineage = next(iter(known.values())).lineage if known else model
     return Version(model, lineage)
-
-
-def _filter(where: str | None) -> Filter | None:
-    return None if where is None or not where.strip() else parse_filter(where)
-
-
-def _weights(weights: Sequence[float] | None) -> NDArray[np.float64]:
-    values = np.asarray(_PLAIN if weights is None else weights, np.float64)
-    if values.shape != (3,) or not ((values >= 0) & (values <= _MOST_WEIGHT)).all() or not values.any():
-        raise FactIndexError(
-            f"The weights must be three numbers from 0 to {_MOST_WEIGHT:,.0f}, not all 0, as 1,2,1; not {weights}."
-        )
-    return values
-
-
-def _check_page(k: int, offset: int) -> None:
-    if k < 1:
-        raise FactIndexError(f"k must be at least 1, not {k}; it is how many images to return.")
-    if offset < 0:
-        raise FactIndexError(f"The offset must be at least 0, not {offset}; it is how many images to pass over.")
-
-
-def _check(images: Images, dimension: int) -> None:
-    ids = images.ids
-    if not len(ids):
-        raise FactIndexError("There are no images to index; give at least one.")
-    given = {"vectors": images.vectors, "paths": images.paths, "facts": images.facts, "metadata": images.metadata}
-    given["files"] = images.files or None
-    for name, column in given.items():
-        if column is not None and len(column) != len(ids):
-            raise FactIndexError(f"There are {len(column)} {name} for {len(ids)} ids; give one an image.")
-    if len(set(ids)) != len(ids):
-        twice = next(name for name, times in Counter(ids).items() if times > 1)
-        raise FactIndexError(f"The image id {twice!r} appears twice; every image needs its own.")
-    if images.vectors.shape[-1] != dimension:
-        raise FactIndexError(
-            f"The vectors have dimension {images.vectors.shape[-1]}, the language space {dimension}; "
-            "index vectors of a model trained in this space."
-        )
