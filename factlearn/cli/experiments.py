@@ -83,6 +83,17 @@ def reproduce(
         print(f"{outcome.runs} runs, learned in {outcome.seconds:.0f} s; kept in {folder}")
 
 
+def results(
+    runs: Annotated[Path, typer.Argument(help="Where `factlearn reproduce` keeps its outcomes.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs/results.md"),
+) -> None:
+    """Write every outcome that is kept as one page, beside the paper's figures."""
+    from factlearn.experiments.reproduce.results_page import write_results
+
+    write_results(runs, out)
+    print(out)
+
+
 def tune(
     config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")],
     set_: SetOption = None,
@@ -119,5 +130,5 @@ def _numbers(text: str, option: str) -> list[float]:
 
 def add_commands(app: typer.Typer) -> None:
     """Make these commands of the command line."""
-    for command in (compare, report, reproduce, tune):
+    for command in (compare, report, reproduce, results, tune):
         app.command()(command)
