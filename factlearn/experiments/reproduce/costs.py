@@ -9,6 +9,8 @@ from factlearn.errors import ModelError
 from factlearn.experiments.cost_plots import draw_lambda
 from factlearn.experiments.digits import METHODS, DigitsResult, learn_digits
 from factlearn.experiments.naming import TITLES
+from factlearn.experiments.reproduce.object_plots import memory_lines
+from factlearn.experiments.reproduce.objects import EIGHT, eight
 from factlearn.experiments.reproduce.outcome import Outcome, PaperTable, entry
 from factlearn.experiments.reproduce.paper import paper
 from factlearn.experiments.reproduce.registry import experiment
@@ -114,7 +116,17 @@ def l2_vector(request: Request, outcome: Outcome) -> None:
 
 @experiment("memory", "Figure 6 and appendix", "Memory while training and between tasks, measured", data=False)
 def memory(request: Request, outcome: Outcome) -> None:
-    """Bytes that each method holds beside the network, five permuted tasks."""
+    """Bytes that each method holds beside the network: eight object tasks step by step, and every method on digits."""
+    objects = {m: group for m, group in eight(request, EIGHT).items() if m != "joint"}
+    outcome.plots.append(memory_lines(objects))
+    steps = []
+    for method, group in objects.items():
+        for step in (1, len(group[0].memory)):
+            held = group[0].memory[step - 1]
+            steps.append(entry(TITLES[method], f"training task {step}, MB", None, [held["training_bytes"] / 1e6]))
+            steps.append(entry(TITLES[method], f"kept after task {step}, MB", None, [held["stored_bytes"] / 1e6]))
+    network = next(iter(objects.values()))[0].memory[-1]["model_bytes"] / 1e6
+    outcome.tables.append(PaperTable(f"Eight object tasks, beside the network's own {network:.0f} MB", steps, digits=1))
     cells: list[Callable[[], DigitsResult]] = [
         lambda method=method: digits_cell(request, method, 0)  # type: ignore[misc]
         for method in METHODS

@@ -32,7 +32,7 @@ class Experiment:
 
 
 EXPERIMENTS: dict[str, Experiment] = {}
-MODULES = ("facts", "inside", "costs")
+MODULES = ("facts", "inside", "objects", "costs")
 """Where experiments are, in the order in which they are best read."""
 
 

@@ -15,10 +15,10 @@ from factlearn.files import atomic_write
 
 _INTRODUCTION = """# Results beside the paper's
 
-Written by `factlearn results` from what `factlearn reproduce` left; nothing here is typed by hand but the remarks, which
-stand in `factlearn/experiments/reproduce/remarks.yaml`. A cell reads *paper / here*. The paper trained whole networks for
-hundreds of epochs on data that is not public or not at hand (6DS, Birds, Flowers, …); ours are other data and mostly a
-small scale, named in each section. So orderings compare, absolute figures do not.
+Written by `factlearn results` from what `factlearn reproduce` left; nothing here is typed by hand but the remarks,
+which stand in `factlearn/experiments/reproduce/remarks.yaml`. A cell reads *paper / here*. The paper trained whole
+networks for hundreds of epochs on data that is not public or not at hand (6DS, Birds, Flowers, …); ours are other data
+and mostly a small scale, named in each section. So orderings compare, absolute figures do not.
 """
 
 
