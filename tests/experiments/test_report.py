@@ -123,3 +123,14 @@ def test_curves_have_a_panel_a_task_and_name_every_method(results):
     assert svg.count(">MAS<") == 3
     assert "All test images" in svg
     assert "The facts of “sports”" in svg
+
+
+def test_a_browser_prints_the_page(results, tmp_path):
+    try:
+        browser = pdf.find_browser()
+    except FactlearnError:
+        pytest.skip("no Chromium here")
+    page, _ = write_report(results[:2], tmp_path / "report.html", k=1)
+    written = pdf.write_pdf(page, browser)
+    assert written == tmp_path / "report.pdf"
+    assert written.read_bytes().startswith(b"%PDF")

@@ -135,6 +135,7 @@ def _context(
     return {
         "summary": summary(shown, scores, tests, changes),
         "tasks": _tasks(first),
+        "typical": any(task.typical for task in first.tasks.tasks),
         "matrices": [_matrix(label, result) for label, result in shown.items()],
         "galleries": [gallery(shown, text, k) for text in asked],
         "forgotten": [_forgotten(label, listed) for label, listed in changes.items()],

@@ -104,8 +104,12 @@ def _learn_side_by_side(cells: Sequence[Cell], jobs: int) -> None:
 
 
 def _start(threads: int) -> None:
+    """A process that Ctrl-C ends without a word; the parent has the last one."""
+    import signal
+
     import torch
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(threads)
 
 
