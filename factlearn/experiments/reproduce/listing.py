@@ -17,7 +17,12 @@ def experiments_table(request: Request) -> Table:
     """A row an experiment; the time is that of all its runs, whichever experiment learned them first."""
     table = Table(title=f"Experiments, {request.data}, {request.scale} scale")
     for column in ("name", "paper", "what", "runs", "time here"):
-        table.add_column(column, justify="right" if column in ("runs", "time here") else "left", overflow="fold")
+        table.add_column(
+            column,
+            justify="right" if column in ("runs", "time here") else "left",
+            overflow="fold",
+            no_wrap=column == "name",
+        )
     for found in load_experiments().values():
         kept = measured(request, found)
         time = f"{kept.seconds / 60:.1f} min" if kept else "not run yet"
