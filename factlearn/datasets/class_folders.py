@@ -1,8 +1,8 @@
 """Classification tasks from folders of images: any ImageFolder, one a task.
 
-    ROOT/TASK/train/CLASS/image.jpg      a task that is split
-    ROOT/TASK/test/CLASS/image.jpg       (`val` and `valid` are test sides as well)
-    ROOT/TASK/CLASS/image.jpg            a task that is not: a share of every class, chosen by the names, is the test
+ROOT/TASK/train/CLASS/image.jpg      a task that is split
+ROOT/TASK/test/CLASS/image.jpg       (`val` and `valid` are test sides as well)
+ROOT/TASK/CLASS/image.jpg            a task that is not: a share of every class, chosen by the names, is the test
 """
 
 import hashlib
@@ -37,7 +37,9 @@ def folder_task(folder: Path, name: str, classes: int | None = None, test_share:
         train, test = _labelled(folder / "train"), _labelled(folder / side)
         for missing in sorted({label for _, label in train} ^ {label for _, label in test}):
             lacks = "train" if missing in {label for _, label in test} else side
-            raise DatasetError(f"The class {missing!r} has no images in {folder / lacks}; add some or remove the class.")
+            raise DatasetError(
+                f"The class {missing!r} has no images in {folder / lacks}; add some or remove it."
+            )
     else:
         train, test = split_by_name(_labelled(folder), folder, test_share)
     return task_of(name, train, test, folder, classes)

@@ -108,7 +108,8 @@ class ClassSequence:
         if not places:
             import difflib
 
-            close = difflib.get_close_matches(name, [each for task in self.tasks for each in task.classes], n=1)
+            known = [form for task in self.tasks for each in task.classes for form in (each, f"{task.name}/{each}")]
+            close = difflib.get_close_matches(name, known, n=1)
             raise DatasetError(
                 f"No task of {self.name} has a class {name!r}" + (f"; did you mean {close[0]!r}?" if close else ".")
             )

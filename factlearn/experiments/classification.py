@@ -72,7 +72,10 @@ def tune(
     set_: SetOption = None,
     out: OutOption = _OUT,
 ) -> None:
-    """Each method's lambda: the best average accuracy on a seed, and for emoji-8 on vendors, that no table reports."""
+    """Each method's lambda, chosen on a seed, and for emoji-8 on test vendors, that no table reports.
+
+    It is the largest whose average accuracy lies within a point of the best, see `tuning_line`.
+    """
     load = _loader(config, set_ or ())
     sweep = Sweep(out / f"{config.stem}-tune", keep_runs=False)
     vendors = [f"data.vendors={TUNING_VENDORS}"] if load().data.source == "emoji8" else []
@@ -158,7 +161,8 @@ def one_class(
     load = _loader(config, set_ or ())
     sweep = Sweep(out / config.stem, keep_runs=False)
     chosen = [name.strip() for name in classes.split(",")] if classes else list(tables.default_classes(load()))
-    plain = [sweep.cell(load("strategy.name=mas", f"seed={seed}"), chosen) for seed in range(seeds)]
+    everything = ("strategy.name=mas", "strategy.importance=train")
+    plain = [sweep.cell(load(*everything, f"seed={seed}"), chosen) for seed in range(seeds)]
     adapted: Mapping[str, Iterable[Cell]] = {
         name: [
             sweep.cell(load("strategy.name=mas", f'strategy.importance=["{name}"]', f"seed={seed}"), chosen)
