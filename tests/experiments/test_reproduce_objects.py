@@ -53,6 +53,6 @@ def test_plots_hold_a_number_for_each_method_and_task():
     assert len(memory_lines(learned).rows) == 2 * 2 * 2
 
 
-@pytest.mark.parametrize("name", ["emoji8"])
+@pytest.mark.parametrize("name", ["emoji8", "pairs", "one_class"])
 def test_every_object_experiment_has_a_small_config_that_needs_no_data_of_the_users(name):
     assert objects.load(Request(scale="small"), name).data.source == "emoji8"

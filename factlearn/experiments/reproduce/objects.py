@@ -1,6 +1,7 @@
 """Object recognition (section 5.1): two tasks (Tables 1, 2), eight tasks (Table 6, Figure 5), one class to keep."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import mean
 
 from factlearn.classification.config import ClassifyConfig, load_classify_config
@@ -22,10 +23,13 @@ PERCENT = 100.0
 
 
 def load(request: Request, name: str, *overrides: str) -> ClassifyConfig:
-    """One of the configs for classification, at the scale asked for where it has scales."""
+    """One of the configs for classification; `full` looks for the paper's datasets in the folder given as data."""
     path = config_file(f"classify/{name}")
-    small = request.scale == "small" and "small" in (read_config(path).get("scales") or {})
-    return load_classify_config(path, [*(["scale=small"] if small else []), *overrides])
+    if request.scale == "full":
+        root = [f"data.root={Path(request.data).resolve()}"] if request.data != "emoji" else []
+        return load_classify_config(path, [*root, *overrides])
+    small = ["scale=small"] if "small" in (read_config(path).get("scales") or {}) else []
+    return load_classify_config(path, [*small, *overrides])
 
 
 def cells(request: Request, name: str, overrides: Sequence[str], seeds: int, classes: Sequence[str] = ()) -> list[Cell]:
@@ -169,7 +173,8 @@ def eight_tasks(request: Request, outcome: Outcome) -> None:
 
 def eight(request: Request, methods: Sequence[str]) -> dict[str, list[Cell]]:
     """The eight tasks with every method, over the seeds; those that diverged are left out."""
-    learned = {m: cells(request, "emoji8", [f"strategy.name={m}"], request.seeds) for m in methods}
+    name = "emoji8" if request.scale == "small" else "eight"
+    learned = {m: cells(request, name, [f"strategy.name={m}"], request.seeds) for m in methods}
     kept = {method: [cell for cell in group if not cell.diverged] for method, group in learned.items()}
     return {method: group for method, group in kept.items() if group}
 

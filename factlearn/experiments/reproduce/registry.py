@@ -77,8 +77,8 @@ def outcome_folder(request: Request, found: Experiment) -> Path:
 
 def run_experiment(name: str, request: Request) -> tuple[Outcome, Path]:
     """Learn what an experiment needs, and keep its outcome."""
-    request.check()
     found = find_experiment(name)
+    request.check(folder=not found.data)
     own = f"{request.scale} scale, {request.seeds} seeds"
     outcome = Outcome(found.name, found.paper, found.title, request.label if found.data else own)
     options = f" --scale {request.scale}" if request.scale != "small" else ""

@@ -48,11 +48,11 @@ class Request:
     other_seconds: float = 0.0
     other_runs: int = 0
 
-    def check(self) -> None:
-        """Refuse what cannot be carried out, before anything is learned."""
+    def check(self, *, folder: bool = False) -> None:
+        """Refuse what cannot be carried out, before anything is learned; data may be a folder for object tasks."""
         if self.scale not in SCALES:
             raise ConfigError(f"There is no scale {self.scale!r}; choose small or full.")
-        if self.data != "emoji" and not Path(self.data).is_file():
+        if self.data != "emoji" and not Path(self.data).is_file() and not (folder and Path(self.data).is_dir()):
             raise ConfigError(f"--data is neither emoji nor a manifest that exists: {self.data}.")
         if self.seeds < 1 or self.jobs < 1:
             raise ConfigError("--seeds and --jobs start at 1.")
