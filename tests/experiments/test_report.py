@@ -1,5 +1,6 @@
 import csv
 import re
+import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -85,6 +86,18 @@ def test_runs_over_other_tasks_cannot_share_a_page(results, learned, tmp_path):
     with pytest.raises(RunError, match="same tasks"):
         write_report([*results, other], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_run_that_has_learned_one_task_so_far_has_a_page(learned, tmp_path):
+    from factlearn.results import load_result
+    from factlearn.runs import Run
+
+    folder = shutil.copytree(learned(name="finetune").run.folder, tmp_path / "short")
+    shutil.rmtree(folder / "stages" / "2")
+    write_report([load_result(Run.open(folder))], tmp_path / "report.html", queries=["<tree>"], k=2)
+    text = (tmp_path / "report.html").read_text()
+    assert "after <strong>task 1</strong>" in text
+    assert "at once" not in text
 
 
 def test_a_query_that_no_image_answers_is_refused(results, tmp_path):
