@@ -80,3 +80,42 @@ def predict(
         show_json([guess.to_json() for guess in guesses])
     else:
         show(guesses_table(guesses))
+
+
+@app.command()
+def adapt(
+    run: RunArgument,
+    out: Annotated[Path, typer.Option(help="The adapted run to make.")],
+    class_: Annotated[
+        list[str] | None, typer.Option("--class", help="A class that must not be forgotten; again for more.")
+    ] = None,
+    images: Annotated[Path | None, typer.Option(help="A folder of images that show what to keep; no labels.")] = None,
+) -> None:
+    """Measure importance anew on what must not be forgotten, and go on from there with `factlearn classify learn`."""
+    from factlearn.classification.runs import ClassRun
+    from factlearn.errors import RunError
+
+    opened = ClassRun.open(run)
+    if bool(class_) == (images is not None):
+        raise RunError("Say what must not be forgotten with one of --class NAME and --images FOLDER.")
+    from factlearn.classification.adaptation import adapt as adapt_run
+
+    adapt_run(opened, images.expanduser().resolve() if images else class_ or (), out)
+    print(f"{out}: adapted; go on with: factlearn classify learn {out}")
+
+
+@app.command()
+def learn(
+    run: RunArgument,
+    tasks: Annotated[int | None, typer.Option(min=1, help="How many more; all that are left if not given.")] = None,
+) -> None:
+    """Learn the next tasks of a run."""
+    from factlearn.classification.runs import ClassRun
+
+    opened = ClassRun.open(run)
+    from factlearn.classification.adaptation import learn_more
+    from factlearn.classification.results import load_result
+    from factlearn.classification.tables import accuracy_table, summary_table
+
+    result = load_result(learn_more(opened, tasks))
+    show(accuracy_table(result), summary_table(result))
