@@ -5,35 +5,33 @@ goes on. Adapting replaces the importance of all tasks so far, so memory stays c
 measure theirs on the same subset.
 """
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
+from factlearn.adapted import USAGE, adaptable_strategy, copy_adapted
 from factlearn.allocator import keep_freed_memory
 from factlearn.assembly import make_preprocess, open_dataset
-from factlearn.config import parse_config
 from factlearn.errors import RunError
-from factlearn.files import atomic_directory, atomic_write, write_json
 from factlearn.lifelong.config import EWCConfig
-from factlearn.lifelong.consolidation import Consolidation
 from factlearn.lifelong.importance import Estimator, Importance
 from factlearn.lifelong.measures import Fisher
-from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Learner
 from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inputs import Reiterable, in_order, open_inputs
 from factlearn.progress import progress
 from factlearn.results import load_model
+<<<<<<< HEAD
 from factlearn.runs import Run, load_tensors, save_tensors
+=======
+from factlearn.retrieval.index import FactIndex
+from factlearn.runs import Run
+>>>>>>> main
 from factlearn.stages import source_inputs
 from factlearn.tasks import TaskSplit
 from factlearn.training import learn_tasks
-
-USAGE = "usage.safetensors"
 
 
 def adapt(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
@@ -43,20 +41,9 @@ def adapt(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
         RunError: if the run's method cannot measure importance on images, or the place is taken.
     """
     keep_freed_memory()
-    finished = run.finished_stages()
-    strategy = make_strategy(run.config.strategy)
-    if not isinstance(strategy, Consolidation) or not hasattr(run.config.strategy, "importance"):
-        raise RunError(
-            f"{run.folder} was learned with {run.config.strategy.name}, which cannot measure importance on images; "
-            "adapt a run of mas, l-mas, mas-vector or ewc."
-        )
-    if not finished:
-        raise RunError(f"{run.folder} has learned nothing yet; train it first.")
-    if out.exists():
-        raise RunError(f"{out} exists already; choose another --out.")
+    strategy = adaptable_strategy(run, out)
     model = load_model(run)
-    strategy.load_state(load_tensors(run.stage_folder(finished) / "strategy.safetensors"))
-    learner = Learner(model.suffix, torch.optim.SGD(model.suffix.parameters(), lr=1.0), finished - 1)
+    learner = Learner(model.suffix, torch.optim.SGD(model.suffix.parameters(), lr=1.0), run.finished_stages() - 1)
     if source is None:
         strategy.omega = used_importance(run, model).mean()
     else:
@@ -65,23 +52,7 @@ def adapt(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
         inputs = source_inputs(run.config, model, dataset, chosen, ())
         learner.inputs = Reiterable(lambda: in_order(inputs, run.config.evaluation.batch_size))
         strategy.omega = strategy.measure(learner)
-    return _copy(run, strategy, source, out, finished)
-
-
-def _copy(run: Run, strategy: Consolidation, source: Sequence[str] | Path | None, out: Path, finished: int) -> Run:
-    raw = yaml.safe_load(run.config.to_yaml())
-    if source is not None:
-        raw["strategy"]["importance"] = str(source) if isinstance(source, Path) else list(source)
-    config = parse_config(raw, str(out))
-    with atomic_directory(out) as folder:
-        shutil.copytree(run.folder, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("checkpoint", USAGE))
-        copy = Run(folder, config)
-        with atomic_write(folder / "config.yaml") as stream:
-            stream.write(config.to_yaml())
-        save_tensors(strategy.state(), copy.stage_folder(finished) / "strategy.safetensors")
-        about = {"run": str(run.folder), "stage": finished, "source": "use" if source is None else str(source)}
-        write_json(folder / "run.json", {**run.description(), "adapted": about})
-    return Run.open(out)
+    return copy_adapted(run, strategy, source, out)
 
 
 def learn_more(run: Run, names: Sequence[str]) -> Run:

@@ -107,11 +107,12 @@ def build_embedder(config: ModelConfig, dimension: int, *, pretrained: bool = Tr
         if config.frozen != "none":
             raise ConfigError(f"model.frozen is {config.frozen} but there are no weights to freeze; set model.weights.")
     else:
-        model.load_imagenet(_weights_file(config.weights))
+        model.load_imagenet(weights_file(config.weights))
     return model
 
 
-def _weights_file(weights: str) -> Path:
+def weights_file(weights: str) -> Path:
+    """The file of weights that a config names, by path or as an asset."""
     if "/" in weights or weights.endswith(".safetensors"):
         path = Path(weights).expanduser()
         if not path.is_file():

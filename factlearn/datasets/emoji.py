@@ -55,7 +55,7 @@ def _emoji() -> list[_Emoji]:
     return sorted(found, key=lambda one: one.codepoints)
 
 
-def _sides(vendors: Sequence[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def vendor_sides(vendors: Sequence[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The vendors to learn from and to test on; if all are of one side, the last one named is the test."""
     known = TRAIN_VENDORS + TEST_VENDORS
     chosen = tuple(dict.fromkeys(known if vendors is None else vendors))
@@ -91,7 +91,7 @@ def _samples(folder: Path, train: Sequence[str], test: Sequence[str]) -> list[Sa
     return samples
 
 
-def _digests(samples: Sequence[Sample]) -> dict[str, str]:
+def pixel_digests(samples: Sequence[Sample]) -> dict[str, str]:
     """A digest of each picture's pixels by id; kept in the cache, since decoding takes seconds."""
     wanted = sorted(sample.id for sample in samples)
     sizes = [sample.path.stat().st_size for sample in sorted(samples, key=lambda sample: sample.id)]
@@ -110,15 +110,17 @@ def _digests(samples: Sequence[Sample]) -> dict[str, str]:
     return digests
 
 
-def _cleaned(samples: Sequence[Sample], digests: dict[str, str]) -> list[Sample]:
-    """Leave out pixels that stand under two facts, and every repetition of a picture kept already."""
-    facts: defaultdict[str, set[Fact | None]] = defaultdict(set)
+def cleaned(
+    samples: Sequence[Sample], digests: dict[str, str], shown: Callable[[Sample], object] = lambda sample: sample.fact
+) -> list[Sample]:
+    """Leave out pixels under which two things are `shown`, and every repetition of a picture kept already."""
+    things: defaultdict[str, set[object]] = defaultdict(set)
     for sample in samples:
-        facts[digests[sample.id]].add(sample.fact)
+        things[digests[sample.id]].add(shown(sample))
     kept: dict[str, Sample] = {}
     for sample in samples:
         digest = digests[sample.id]
-        if len(facts[digest]) == 1:
+        if len(things[digest]) == 1:
             kept.setdefault(digest, sample)
     return list(kept.values())
 
@@ -137,12 +139,12 @@ def emoji_dataset(
         offline: forbid the download.
         progress: called with a line of text at each step.
     """
-    train, test = _sides(vendors)
+    train, test = vendor_sides(vendors)
     folder = fetch(ASSET, offline=offline, progress=progress)
     samples = _samples(folder, train, test)
     if not samples:
         raise DatasetError(f"{folder} holds no pictures of {', '.join(train + test)}; fetch {ASSET} again.")
-    return FactDataset("emoji", tuple(_cleaned(samples, _digests(samples))), dict(ALIASES))
+    return FactDataset("emoji", tuple(cleaned(samples, pixel_digests(samples))), dict(ALIASES))
 
 
 def sports_facts() -> tuple[Fact, ...]:

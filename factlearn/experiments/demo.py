@@ -11,6 +11,7 @@ from factlearn.assets import find_asset
 from factlearn.config import RunConfig, load_config, parse_config
 from factlearn.experiments.plots import curves_svg
 from factlearn.experiments.report import write_report
+from factlearn.experiments.reproduce.request import config_file
 from factlearn.facts import Relevance
 from factlearn.files import atomic_write
 from factlearn.indexing import build_index
@@ -33,7 +34,7 @@ def run_demo(out: Path, index: Path) -> None:
     _announce()
     for name in ASSETS:
         fetch_asset(name, progress=say)
-    config = load_config(_config_file())
+    config = load_config(config_file("demo"))
     results: dict[str, RunResult] = {}
     for method, title in TITLES.items():
         say(f"{title}:")
@@ -64,12 +65,6 @@ def _announce() -> None:
         sizes = ", ".join(f"{asset.name} ({asset.size / 1e6:.0f} MB)" for asset in missing)
         say(f"This downloads once into the cache: {sizes}.")
     say("It takes about 4 minutes on two cores the first time; a second call uses what is there.")
-
-
-def _config_file() -> Path:
-    """The demo's config, in the installed package or in a checkout."""
-    packaged = Path(__file__).with_name("demo.yaml")
-    return packaged if packaged.is_file() else Path(__file__).parents[2] / "configs" / "demo.yaml"
 
 
 def _with_method(config: RunConfig, method: str) -> RunConfig:

@@ -35,6 +35,11 @@ def method_title(config: RunConfig) -> str:
     return f"{title} (adapted)"
 
 
+def at_once(result: RunResult) -> bool:
+    """Whether several tasks were learned as one, as Joint does."""
+    return len(result.learned) == 1 and len(result.learned[0]) > 1
+
+
 def strength(config: RunConfig) -> float | None:
     """Lambda, where the method has one."""
     return getattr(config.strategy, "lambda_", None)

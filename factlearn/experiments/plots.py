@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from factlearn.experiments.figures import COLOURS, GREY, Plot, new_figure, style_of, svg_of, tidy
+from factlearn.experiments.naming import at_once
 from factlearn.experiments.per_fact import FactChange
 from factlearn.facts import Relevance
 from factlearn.results import RunResult
@@ -40,7 +41,7 @@ def _draw_curves(axes: Any, results: Mapping[str, RunResult], task: str | None) 
     for place, (method, result) in enumerate(results.items()):
         points = _points(result, task)
         style = style_of(place)
-        if len(result.evaluations) == 1 and len(names) > 1:
+        if at_once(result):
             axes.axhline(points[0][1], color=style["color"], linestyle="--", linewidth=1.5, label=method)
         elif points:
             axes.plot(*zip(*points, strict=True), **style, linewidth=2, label=method)
@@ -74,7 +75,7 @@ def heat_map(results: Mapping[str, RunResult]) -> Plot:
     rows: list[list[Any]] = []
     for axes, (method, result) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         matrix = result.matrix(Relevance.EXACT)
-        after = [names[-1] if len(matrix) > 1 else "all at once" for names in result.learned]
+        after = ["all at once" if at_once(result) else names[-1] for names in result.learned]
         shown = [[float("nan") if value is None else value for value in row] for row in matrix]
         axes.imshow(shown, cmap="cividis", vmin=0, vmax=1, aspect="auto")
         for i, row in enumerate(matrix):

@@ -12,7 +12,7 @@ def rivals_of(
     """What else the known facts have on the units that a fact names: distinct targets [R, 3, D], open units zero."""
     others = known[(masks >= mask).all(axis=1)]
     rivals = np.unique(np.where(mask[:, None], others, 0), axis=0)
-    return rivals[(rivals != np.where(mask[:, None], target, 0)).any(axis=(1, 2))]
+    return rivals[(rivals != np.where(mask[:, None], target, 0)).any(axis=(1, 2))]  # type: ignore[no-any-return]
 
 
 def shows(

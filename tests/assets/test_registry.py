@@ -12,11 +12,11 @@ from factlearn.errors import AssetError
 def test_every_asset_says_what_it_is_and_where_it_comes_from(cache: Path) -> None:
     for name, asset in ASSETS.items():
         assert asset.name == name
-        assert asset.kind in ("weights", "vectors", "images")
+        assert asset.kind in ("weights", "vectors", "images", "labels")
         assert asset.description
         assert asset.licence
         assert asset.user_file
-        assert asset.size > 1_000_000
+        assert asset.size > 100_000
         assert not asset.cached
         assert asset.path.is_relative_to(cache)
         assert find_asset(name) is asset
@@ -40,6 +40,7 @@ def test_the_promised_names_are_there() -> None:
         "glove-6b-50d",
         "word2vec-google-news-300",
         "emoji-pictures",
+        "emoji-categories",
     } <= ASSETS.keys()
 
 

@@ -1,10 +1,13 @@
 """Small runs, each learned once for all tests of experiments."""
 
+import numpy as np
 import pytest
+import yaml
 
 from factlearn.config import parse_config
 from factlearn.results import load_result
 from factlearn.training import train
+from tests.conftest import draw
 
 
 @pytest.fixture(scope="package")
@@ -35,3 +38,48 @@ def learned(manifest, vectors_file, vgg_weights, tmp_path_factory):
         return made[key]
 
     return learn
+
+
+SPORTS = (("person", "riding", "bike"), ("person", "riding", "horse"), ("person", "swimming"), ("person", "running"))
+OBJECTS = (("dog",), ("tree",), ("kite",))
+
+
+@pytest.fixture(scope="package")
+def sports_data(vgg_weights, tmp_path_factory):
+    """A config file over seven facts, whose first task by meaning is four kinds of sports."""
+    folder = tmp_path_factory.mktemp("sports")
+    words = sorted({word for fact in (*SPORTS, *OBJECTS) for word in fact})
+    generator = np.random.default_rng(0)
+    lines = [f"{word} {' '.join(f'{x:.5f}' for x in generator.normal(size=8))}" for word in words]
+    (folder / "words.txt").write_text(f"{len(words)} 8\n" + "\n".join(lines) + "\n")
+    rows = ["path,split,subject,predicate,object"]
+    for number, fact in enumerate((*SPORTS, *OBJECTS)):
+        for seed in range(8):
+            draw(number, seed, folder / f"{number}-{seed}.png")
+            units = ",".join([*fact, "", ""][:3])
+            rows.append(f"{number}-{seed}.png,{'train' if seed < 5 else 'test'},{units}")
+    (folder / "sports.csv").write_text("\n".join(rows) + "\n")
+    config = {
+        "device": "cpu",
+        "data": {"source": "manifest", "manifest": str(folder / "sports.csv")},
+        "language": {"vectors": str(folder / "words.txt")},
+        "tasks": {"count": 2},
+        "model": {
+            "weights": str(vgg_weights),
+            "image_size": 32,
+            "frozen": "conv5",
+            "hidden": [16],
+            "standardise": True,
+        },
+        "training": {"epochs": 2, "batch_size": 5, "learning_rate": 0.05},
+        "strategy": {"name": "mas", "lambda": 1.0},
+    }
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path_factory, monkeypatch):
+    """One cache of activations for all."""
+    monkeypatch.setenv("FACTLEARN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))

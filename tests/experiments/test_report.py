@@ -1,5 +1,6 @@
 import csv
 import re
+import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -87,6 +88,18 @@ def test_runs_over_other_tasks_cannot_share_a_page(results, learned, tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+def test_a_run_that_has_learned_one_task_so_far_has_a_page(learned, tmp_path):
+    from factlearn.results import load_result
+    from factlearn.runs import Run
+
+    folder = shutil.copytree(learned(name="finetune").run.folder, tmp_path / "short")
+    shutil.rmtree(folder / "stages" / "2")
+    write_report([load_result(Run.open(folder))], tmp_path / "report.html", queries=["<tree>"], k=2)
+    text = (tmp_path / "report.html").read_text()
+    assert "after <strong>task 1</strong>" in text
+    assert "at once" not in text
+
+
 def test_a_query_that_no_image_answers_is_refused(results, tmp_path):
     with pytest.raises(FactError, match="None of the test images"):
         write_report(results, tmp_path / "report.html", queries=["<dog, riding, bike>"])
@@ -123,3 +136,14 @@ def test_curves_have_a_panel_a_task_and_name_every_method(results):
     assert svg.count(">MAS<") == 3
     assert "All test images" in svg
     assert "The facts of “sports”" in svg
+
+
+def test_a_browser_prints_the_page(results, tmp_path):
+    try:
+        browser = pdf.find_browser()
+    except FactlearnError:
+        pytest.skip("no Chromium here")
+    page, _ = write_report(results[:2], tmp_path / "report.html", k=1)
+    written = pdf.write_pdf(page, browser)
+    assert written == tmp_path / "report.pdf"
+    assert written.read_bytes().startswith(b"%PDF")

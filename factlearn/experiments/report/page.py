@@ -12,7 +12,7 @@ from factlearn.experiments import cost_plots, plots
 from factlearn.experiments.comparison import paired_tests, score_methods, scores_rows, tests_rows
 from factlearn.experiments.figures import SVG_STYLE, Plot
 from factlearn.experiments.importance_plots import choose_layer, histogram, load_omega, scatter
-from factlearn.experiments.naming import first_of_each, group_runs, method_title
+from factlearn.experiments.naming import at_once, first_of_each, group_runs, method_title
 from factlearn.experiments.per_fact import FactChange, fact_changes_of, most_forgotten, telling_facts
 from factlearn.experiments.projection import facts_to_project, project
 from factlearn.experiments.report.pictures import gallery
@@ -135,6 +135,7 @@ def _context(
     return {
         "summary": summary(shown, scores, tests, changes),
         "tasks": _tasks(first),
+        "typical": any(task.typical for task in first.tasks.tasks),
         "matrices": [_matrix(label, result) for label, result in shown.items()],
         "galleries": [gallery(shown, text, k) for text in asked],
         "forgotten": [_forgotten(label, listed) for label, listed in changes.items()],
@@ -205,7 +206,7 @@ def _matrix(label: str, result: RunResult) -> dict[str, Any]:
     stages = zip(result.matrix(Relevance.EXACT), result.learned, result.evaluations, strict=True)
     for values, learned, evaluation in stages:
         cells = [None if value is None else (f"{value:.3f}", f"{0.95 * value:.2f}") for value in values]
-        after = learned[-1] if len(result.learned) > 1 else "all at once"
+        after = "all at once" if at_once(result) else learned[-1]
         rows.append({"after": after, "cells": cells, "all": f"{evaluation.map_all:.3f}"})
     lost = result.forgetting(Relevance.EXACT)
     return {

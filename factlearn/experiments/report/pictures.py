@@ -11,6 +11,7 @@ import numpy as np
 
 from factlearn.datasets.images import load_image
 from factlearn.errors import FactError, ImageError, LanguageError
+from factlearn.experiments.naming import at_once
 from factlearn.facts import FactQuery, Relevance
 from factlearn.results import RunResult
 from factlearn.scoring import masked_scores
@@ -94,7 +95,7 @@ def gallery(results: Mapping[str, RunResult], text: str, k: int) -> Gallery:
     found = {
         method: _after_each(method, result, query, rule, learned_in, possible, k) for method, result in results.items()
     }
-    in_turn = {method: cells for method, cells in found.items() if len(results[method].evaluations) > 1}
+    in_turn = {method: cells for method, cells in found.items() if not at_once(results[method])}
     moments = [
         Moment(task.name, [cells[place] for cells in in_turn.values() if place < len(cells)])
         for place, task in enumerate(tasks)

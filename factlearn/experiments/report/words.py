@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from factlearn.experiments.comparison import MethodScore, PairedTest, gap_closed, p_text
+from factlearn.experiments.naming import at_once
 from factlearn.experiments.per_fact import FactChange
 from factlearn.facts import Relevance
 from factlearn.results import RunResult
@@ -43,8 +44,8 @@ def _ending(score: MethodScore, result: RunResult) -> str:
     if len(score.seeds) > 1:
         text += f" (mean of {len(score.seeds)} seeds)"
     if lost is None or not lost.per_task:
-        at_once = len(result.evaluations) == 1 and len(result.learned[0]) > 1
-        return text + ("; it saw all tasks at once, so it is the bound the others aim for." if at_once else ".")
+        bound = "; it saw all tasks at once, so it is the bound the others aim for."
+        return text + (bound if at_once(result) else ".")
     average = score.forgetting.mean if score.forgetting else lost.average
     matrix = result.matrix(Relevance.EXACT)
     worst = max(range(len(lost.per_task)), key=lambda place: lost.per_task[place])
@@ -96,7 +97,7 @@ def _names(test: PairedTest) -> tuple[str, str]:
 
 def _best_in_turn(scores: Sequence[MethodScore], results: Mapping[str, RunResult]) -> str | None:
     """The method with the highest MAP among those that learn one task after the other."""
-    in_turn = [s for s in scores if s.method in results and len(results[s.method].evaluations) > 1]
+    in_turn = [s for s in scores if s.method in results and not at_once(results[s.method])]
     return max(in_turn, key=lambda score: score.map_all.mean).method if in_turn else None
 
 

@@ -1,0 +1,91 @@
+"""What a classifier says of test images: with the oracle's head, without it, and before a task was learned."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from factlearn.classification.model import MultiHeadSuffix
+from factlearn.datasets.classes import Labels
+from factlearn.models.inputs import Inputs, in_order
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Of one task's test images.
+
+    Attributes:
+        own: the class that the task's own head gives, the paper's oracle.
+        free_task: the task whose head is the most confident, of those learned.
+        free_class: the class which that head gives.
+    """
+
+    own: Labels
+    free_task: Labels
+    free_class: Labels
+
+    def accuracy(self, labels: Labels) -> float:
+        """The share of images whose class the task's own head gives."""
+        return float(np.mean(self.own == labels))
+
+    def task_free_accuracy(self, task: int, labels: Labels) -> float:
+        """The share of images of which both the task and the class are found without being told the task."""
+        return float(np.mean((self.free_task == task) & (self.free_class == labels)))
+
+    def to_tensors(self, name: str) -> dict[str, Tensor]:
+        """For a stage's file."""
+        parts = {"own": self.own, "task": self.free_task, "class": self.free_class}
+        return {f"{name}.{part}": torch.from_numpy(values.astype(np.int32)) for part, values in parts.items()}
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, Tensor], name: str) -> "Predictions":
+        """What `to_tensors` gave."""
+        return cls(*(tensors[f"{name}.{part}"].numpy().astype(np.int64) for part in ("own", "task", "class")))
+
+
+def most_confident(scores: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the heads' scores [N, classes]: the head whose softmax is highest, its class, and that probability."""
+    best = [head.softmax(1).max(1) for head in scores]
+    confidence, task = torch.stack([value for value, _ in best], dim=1).max(1)
+    chosen = torch.stack([place for _, place in best], dim=1).gather(1, task.unsqueeze(1)).squeeze(1)
+    return task, chosen, confidence
+
+
+@torch.inference_mode()
+def predict_task(module: MultiHeadSuffix, inputs: Inputs, task: int, learned: int, batch_size: int) -> Predictions:
+    """What the first `learned` heads say of one task's images."""
+    device = next(module.parameters()).device
+    module.eval()
+    parts: list[tuple[NDArray[np.int64], ...]] = []
+    for batch in in_order(inputs, batch_size):
+        features = module.features(batch.to(device))
+        scores = [head(features) for head in list(module.heads)[:learned]]
+        free_task, free_class, _ = most_confident(scores)
+        parts.append(tuple(each.cpu().numpy() for each in (scores[task].argmax(1), free_task, free_class)))
+    return Predictions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+@torch.inference_mode()
+def nearest_mean_accuracy(
+    module: MultiHeadSuffix, train: Inputs, train_labels: Labels, test: Inputs, test_labels: Labels, batch_size: int
+) -> float:
+    """How well the nearest class mean of the network's features tells a task's classes, before the task is learned.
+
+    No head takes part, so it says what the shared layers bring to a task: the ground of forward transfer.
+    """
+    device = next(module.parameters()).device
+    module.eval()
+    known, asked = (
+        torch.nn.functional.normalize(
+            torch.cat([module.features(batch.to(device)) for batch in in_order(inputs, batch_size)]), dim=1
+        )
+        for inputs in (train, test)
+    )
+    labels = torch.from_numpy(train_labels).to(device)
+    means = torch.zeros(int(labels.max()) + 1, known.shape[1], device=device).index_add_(0, labels, known)
+    means = torch.nn.functional.normalize(means, dim=1)
+    found = (asked @ means.T).argmax(1).cpu().numpy()
+    return float(np.mean(found == test_labels))

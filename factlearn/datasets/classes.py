@@ -1,0 +1,146 @@
+"""What every source of classification tasks gives: a sequence of tasks, each with classes of its own."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from factlearn.errors import DatasetError
+from factlearn.files import fingerprint
+
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Image files and the number of each one's class.
+
+    Attributes:
+        root: the folder that the ids of images start from.
+    """
+
+    paths: tuple[Path, ...]
+    labels: Labels
+    root: Path
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def of_class(self, label: int) -> "Pictures":
+        """Only the images of one class."""
+        kept = np.flatnonzero(self.labels == label)
+        return replace(self, paths=tuple(self.paths[row] for row in kept), labels=self.labels[kept])
+
+    def identity(self) -> Any:
+        """What fixes these images: their places below the root, sizes and labels."""
+        try:
+            return [[p.relative_to(self.root).as_posix(), p.stat().st_size] for p in self.paths], self.labels.tolist()
+        except OSError as error:
+            raise DatasetError(f"The image {error.filename} is not there any more.") from error
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Images that are short vectors of numbers, such as the digits, and the number of each one's class."""
+
+    values: NDArray[np.float32]
+    labels: Labels
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def of_class(self, label: int) -> "Rows":
+        """Only the images of one class."""
+        kept = self.labels == label
+        return Rows(self.values[kept], self.labels[kept])
+
+    def identity(self) -> Any:
+        """What fixes these images."""
+        return fingerprint(self.values.tobytes()), self.labels.tolist()
+
+
+Examples = Pictures | Rows
+
+
+@dataclass(frozen=True)
+class ClassTask:
+    """One task: its classes, and images of them to learn from and to be tested on."""
+
+    name: str
+    classes: tuple[str, ...]
+    train: Examples
+    test: Examples
+
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2:
+            raise DatasetError(f"The task {self.name!r} has {len(self.classes)} class; a task needs at least two.")
+        for side, examples in (("train", self.train), ("test", self.test)):
+            missing = set(range(len(self.classes))) - set(examples.labels.tolist())
+            if missing:
+                name = self.classes[min(missing)]
+                raise DatasetError(f"The class {name!r} of the task {self.name!r} has no {side} images.")
+
+
+@dataclass(frozen=True)
+class ClassSequence:
+    """Tasks in the order in which they are learned."""
+
+    name: str
+    tasks: tuple[ClassTask, ...]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for exactly these tasks, classes and images, wherever they lie."""
+        return fingerprint(*([t.name, t.classes, t.train.identity(), t.test.identity()] for t in self.tasks))
+
+    def find_class(self, name: str) -> tuple[int, int]:
+        """The numbers of a class's task and of the class in it; `task/class` where two tasks have it."""
+        places = [
+            (number, label)
+            for number, task in enumerate(self.tasks)
+            for label, each in enumerate(task.classes)
+            if name.casefold() in (each.casefold(), f"{task.name}/{each}".casefold())
+        ]
+        if not places:
+            import difflib
+
+            known = [form for task in self.tasks for each in task.classes for form in (each, f"{task.name}/{each}")]
+            close = difflib.get_close_matches(name, known, n=1)
+            raise DatasetError(
+                f"No task of {self.name} has a class {name!r}" + (f"; did you mean {close[0]!r}?" if close else ".")
+            )
+        if len(places) > 1:
+            tasks = ", ".join(self.tasks[number].name for number, _ in places)
+            raise DatasetError(f"Several tasks have a class {name!r} ({tasks}); write it as task/class.")
+        return places[0]
+
+
+def pictures_of(samples: Iterable[tuple[Path, str]], classes: Sequence[str], root: Path) -> Pictures:
+    """Paths with the names of their classes, numbered."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    kept = [(path, numbers[name]) for path, name in samples if name in numbers]
+    return Pictures(tuple(path for path, _ in kept), np.array([n for _, n in kept], np.int64), root)
+
+
+def task_of(
+    name: str, train: Sequence[tuple[Path, str]], test: Sequence[tuple[Path, str]], root: Path, limit: int | None = None
+) -> ClassTask:
+    """A task of the classes that have images on both sides; the first `limit` of them, evenly spread, if given."""
+    classes = sorted({label for _, label in train} & {label for _, label in test})
+    if limit is not None and limit < len(classes):
+        classes = [classes[place * len(classes) // limit] for place in range(limit)]
+    return ClassTask(name, tuple(classes), pictures_of(train, classes, root), pictures_of(test, classes, root))
+
+
+def choose_tasks(tasks: Sequence[str], wanted: Sequence[str] | None, source: str) -> list[str]:
+    """The names of the tasks that were asked for, in that order; all if nothing was said."""
+    for name in wanted or ():
+        if name not in tasks:
+            raise DatasetError(f"{source} has no task {name!r}; its tasks are {', '.join(tasks)}.")
+    if wanted is not None and len(set(wanted)) != len(wanted):
+        raise DatasetError(f"data.tasks names a task twice: {', '.join(wanted)}.")
+    return list(tasks if wanted is None else wanted)
