@@ -23,12 +23,7 @@ from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inputs import Reiterable, in_order, open_inputs
 from factlearn.progress import progress
 from factlearn.results import load_model
-<<<<<<< HEAD
-from factlearn.runs import Run, load_tensors, save_tensors
-=======
-from factlearn.retrieval.index import FactIndex
 from factlearn.runs import Run
->>>>>>> main
 from factlearn.stages import source_inputs
 from factlearn.tasks import TaskSplit
 from factlearn.training import learn_tasks
