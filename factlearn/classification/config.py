@@ -97,8 +97,8 @@ def load_classify_config(path: Path | str, overrides: Sequence[str] = ()) -> Cla
     strategy, chosen = raw.get("strategy"), asked.get("strategy")
     name = chosen.get("name") if isinstance(chosen, dict) else None
     if isinstance(methods, dict) and isinstance(name, str):
-        same = isinstance(strategy, dict) and strategy.get("name") == name
-        raw["strategy"] = {"name": name, **(methods.get(name) or {}), **(strategy if same else {})}
+        own = strategy if isinstance(strategy, dict) and strategy.get("name") == name else {}
+        raw["strategy"] = {"name": name, **(methods.get(name) or {}), **own}
     return parse_as(ClassifyConfig, _with(raw, overrides), str(path))
 
 

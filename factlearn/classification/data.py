@@ -1,7 +1,7 @@
 """From a config to its tasks, and from a stage of tasks to the batches that are learned."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from factlearn.assembly import make_preprocess
 from factlearn.classification.config import ClassDataConfig, ClassifyConfig
 from factlearn.classification.model import MultiHeadClassifier
-from factlearn.datasets.classes import ClassSequence, ClassTask, Examples, Pictures, Rows
+from factlearn.datasets.classes import ClassSequence, ClassTask, Examples, Pictures, Rows, choose_tasks
 from factlearn.errors import ConfigError
 from factlearn.models.inputs import Inputs, Positions, in_order, open_inputs
 from factlearn.models.preprocess import PLAIN, View
@@ -29,11 +29,11 @@ def open_sequence(config: ClassDataConfig, seed: int) -> ClassSequence:
     if config.source == "permuted-digits":
         from factlearn.datasets.digits import permuted_digits
 
-        return permuted_digits(config.count, seed)
+        return _chosen(permuted_digits(config.count, seed), config.tasks)
     if config.source == "split-digits":
         from factlearn.datasets.digits import split_digits
 
-        return split_digits(config.count, seed)
+        return _chosen(split_digits(config.count, seed), config.tasks)
     assert config.root is not None
     if config.source == "paper":
         from factlearn.datasets.paper_sets import paper_sets
@@ -42,6 +42,11 @@ def open_sequence(config: ClassDataConfig, seed: int) -> ClassSequence:
     from factlearn.datasets.class_folders import class_folders
 
     return class_folders(config.root, config.tasks, classes=config.classes, test_share=config.test_share)
+
+
+def _chosen(sequence: ClassSequence, wanted: Sequence[str] | None) -> ClassSequence:
+    by_name = {task.name: task for task in sequence.tasks}
+    return replace(sequence, tasks=tuple(by_name[name] for name in choose_tasks(list(by_name), wanted, sequence.name)))
 
 
 def check_network(config: ClassifyConfig, sequence: ClassSequence) -> int | None:

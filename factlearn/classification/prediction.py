@@ -57,14 +57,15 @@ def predict(
     if task is not None and task not in names:
         raise RunError(f"{run.folder} has not learned a task {task!r}; it has learned {', '.join(names)}.")
     paths = [path for each in images for path in (find_images(each) if each.is_dir() else [each])]
-    asked = [(number, *known[number]) for number in range(len(known)) if task in (None, known[number][0])]
-    labels = [(name, label) for _, name, classes in asked for label in classes]
+    asked = [number for number, name in enumerate(names) if task in (None, name)]
+    labels = [(names[number], label) for number in asked for label in known[number][1]]
     guesses = []
     for batch in image_batches(paths, make_preprocess(run.config.model), _BATCH):
         with torch.inference_mode():
             scores = model(batch.images)
-            chances = torch.cat([scores[number].softmax(1) for number, _, _ in asked], dim=1)
+            chances = torch.cat([scores[number].softmax(1) for number in asked], dim=1)
         best = chances.topk(min(top, len(labels)), dim=1)
         for position, values, places in zip(batch.positions, best.values.tolist(), best.indices.tolist(), strict=True):
-            guesses += [Guess(str(paths[position]), *labels[p], v) for v, p in zip(values, places, strict=True)]
+            image = str(paths[position])
+            guesses += [Guess(image, labels[p][0], labels[p][1], v) for v, p in zip(values, places, strict=True)]
     return guesses

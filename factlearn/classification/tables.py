@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.table import Table
 
 from factlearn.classification.prediction import Guess
@@ -16,8 +17,9 @@ def percent(value: float | None) -> str:
 def accuracy_table(result: ClassResult) -> Table:
     """Accuracy on every task after each stage, and the average of those learned."""
     strategy = result.run.config.strategy.name
-    table = Table(title=f"Accuracy in percent after each task: {result.run.folder} ({strategy})")
-    table.add_column("after learning")
+    title = f"Accuracy in percent after each task: {result.run.folder} ({strategy})"
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)  # eight tasks fit into 80 columns
+    table.add_column("after")
     for name in result.tasks:
         table.add_column(name, justify="right")
     table.add_column("average", justify="right", style="bold")

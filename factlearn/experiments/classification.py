@@ -10,6 +10,7 @@ Add `--set scale=small` where the config is the paper's own. What was learned on
 learned again; the runs themselves are removed unless --keep-runs.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -38,6 +39,11 @@ MethodsOption = Annotated[str, typer.Option(help="Comma-separated.")]
 _OUT = Path("runs/classify-experiments")
 
 
+def _console() -> Console:
+    """Wide enough for a table where the output is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
 def _loader(config: Path, overrides: Sequence[str]) -> Callable[..., ClassifyConfig]:
     return lambda *more: load_classify_config(config, [*overrides, *more])
 
@@ -58,7 +64,7 @@ def methods(
         name: [sweep.cell(load(f"strategy.name={name}", f"seed={seed}")) for seed in range(seeds)]
         for name in names.split(",")
     }
-    console = Console(soft_wrap=True)
+    console = _console()
     console.print(tables.methods_table(cells), tables.tasks_table(cells), tables.memory_table(cells), sep="\n")
     for picture in tables.plot_tasks(cells, out / config.stem), tables.plot_memory(cells, out / config.stem):
         console.print(picture)
@@ -86,7 +92,7 @@ def tune(
             )
             for value in grid.split(",")
         }
-        Console(soft_wrap=True).print(tables.tuning_line(name, cells), highlight=False)
+        _console().print(tables.tuning_line(name, cells), highlight=False)
 
 
 @app.command()
@@ -122,7 +128,7 @@ def pairs(
         }
         for label, sets in rows.items()
     }
-    Console(soft_wrap=True).print(tables.pairs_table(cells))
+    _console().print(tables.pairs_table(cells))
 
 
 @app.command()
@@ -145,7 +151,7 @@ def lambdas(
         ]
         for value in grid.split(",")
     }
-    Console(soft_wrap=True).print(tables.lambda_table(cells, method))
+    _console().print(tables.lambda_table(cells, method))
     print(tables.plot_lambdas(cells, method, picture or out / f"{config.stem}-lambda.svg"))
 
 
@@ -170,7 +176,7 @@ def one_class(
         ]
         for name in chosen
     }
-    Console(soft_wrap=True).print(tables.one_class_table(plain, {name: list(each) for name, each in adapted.items()}))
+    _console().print(tables.one_class_table(plain, {name: list(each) for name, each in adapted.items()}))
 
 
 if __name__ == "__main__":
