@@ -55,6 +55,8 @@ class ClassifierConfig(ModelConfig):
     architecture: Literal["alexnet", "vgg16", "perceptron"] = "alexnet"
     weights: str | None = None
     """An asset's name such as alexnet-imagenet-conv, a safetensors file, or null to start from random weights."""
+    heads: Literal["own", "shared"] = "own"
+    """One head a task, or one for all tasks, which then have the same classes, as permuted digits do."""
 
     @model_validator(mode="after")
     def _weights_fit(self) -> "ClassifierConfig":

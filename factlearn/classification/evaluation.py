@@ -62,8 +62,10 @@ def predict_task(module: MultiHeadSuffix, inputs: Inputs, task: int, learned: in
     parts: list[tuple[NDArray[np.int64], ...]] = []
     for batch in in_order(inputs, batch_size):
         features = module.features(batch.to(device))
-        scores = [head(features) for head in list(module.heads)[:learned]]
+        scores = module.task_scores(features, learned)
         free_task, free_class, _ = most_confident(scores)
+        if module.one_head:  # nobody needs to be told the task
+            free_task = torch.full_like(free_task, task)
         parts.append(tuple(each.cpu().numpy() for each in (scores[task].argmax(1), free_task, free_class)))
     return Predictions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from factlearn.assembly import weights_file
 from factlearn.classification.config import ClassifierConfig
+from factlearn.errors import ModelError
 from factlearn.models.embedder import BLOCK_ENDS
 from factlearn.models.parts import LearningPart, TwoPartModel, split_layers
 from factlearn.models.vision import torchvision
@@ -33,19 +34,24 @@ class MultiHeadSuffix(LearningPart):
         heads: one linear layer a task, in the order of the tasks.
         open: how many of them answer: those of the tasks learned so far, and of the one being learned.
         only: a single head that answers, in a view made by `of_task`.
+        one_head: whether all tasks share the only head there is.
     """
 
     open: int
     only: int | None
+    one_head: bool
 
-    def add_heads(self, classes: Sequence[int]) -> None:
-        """A head for each task, with that many classes."""
-        self.heads = nn.ModuleList(nn.Linear(self.width, count) for count in classes)
+    def add_heads(self, classes: Sequence[int], *, shared: bool = False) -> None:
+        """A head for each task, with that many classes; or one for all."""
+        if shared and len(set(classes)) > 1:
+            raise ModelError("Tasks that share a head must have the same number of classes; set model.heads to own.")
+        self.heads = nn.ModuleList(nn.Linear(self.width, count) for count in (classes[:1] if shared else classes))
         self.open = len(classes)
-        self.only = None
+        self.only = 0 if shared else None
+        self.one_head = shared
 
     def forward(self, activations: Tensor) -> list[Tensor] | Tensor:
-        """Activations of the frozen prefix to class scores: a list with one tensor a task, or the only head's."""
+        """Activations of the frozen prefix to class scores: a list with one tensor a task, or one head's alone."""
         features = self.features(activations)
         if self.only is not None:
             return self.heads[self.only](features)  # type: ignore[no-any-return]
@@ -54,14 +60,22 @@ class MultiHeadSuffix(LearningPart):
     def of_task(self, task: int) -> "MultiHeadSuffix":
         """The same parameters under the same names, giving one task's scores alone."""
         view = copy.copy(self)
-        view.only = task
+        view.only = 0 if self.one_head else task
         return view
 
+    def task_scores(self, features: Tensor, learned: int) -> list[Tensor]:
+        """The scores that each of the first `learned` tasks' heads reads from features."""
+        if self.one_head:
+            return [self.heads[0](features)] * learned
+        return [head(features) for head in list(self.heads)[:learned]]
+
     def learn_heads(self, tasks: Sequence[int]) -> list[str]:
-        """Let these tasks' heads learn and freeze all others; the names of their parameters."""
+        """Let these tasks' heads learn and freeze all others; the names of the parameters that are theirs alone."""
+        self.open = max(tasks) + 1
+        if self.one_head:
+            return []
         for number, head in enumerate(self.heads):
             head.requires_grad_(number in tasks)
-        self.open = max(tasks) + 1
         starts = tuple(f"heads.{task}." for task in tasks)
         return [name for name, _ in self.named_parameters() if name.startswith(starts)]
 
@@ -98,7 +112,7 @@ class MultiHeadClassifier(TwoPartModel):
             dropout=config.dropout,
             standardise=config.standardise,
         )
-        self.suffix.add_heads(classes)
+        self.suffix.add_heads(classes, shared=config.heads == "shared")
 
     def prefix_name(self) -> str:
         """The architecture and its last frozen block."""

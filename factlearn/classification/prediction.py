@@ -58,11 +58,13 @@ def predict(
         raise RunError(f"{run.folder} has not learned a task {task!r}; it has learned {', '.join(names)}.")
     paths = [path for each in images for path in (find_images(each) if each.is_dir() else [each])]
     asked = [number for number, name in enumerate(names) if task in (None, name)]
+    if model.suffix.one_head:
+        asked = asked[-1:]
     labels = [(names[number], label) for number in asked for label in known[number][1]]
     guesses = []
     for batch in image_batches(paths, make_preprocess(run.config.model), _BATCH):
         with torch.inference_mode():
-            scores = model(batch.images)
+            scores = model.suffix.task_scores(model.suffix.features(model.prefix(batch.images)), len(known))
             chances = torch.cat([scores[number].softmax(1) for number in asked], dim=1)
         best = chances.topk(min(top, len(labels)), dim=1)
         for position, values, places in zip(batch.positions, best.values.tolist(), best.indices.tolist(), strict=True):

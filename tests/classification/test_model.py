@@ -105,3 +105,14 @@ def test_vgg_is_built_with_its_own_shape():
 def test_weights_of_another_network_are_refused(vgg_weights):
     with pytest.raises(ModelError, match="fits AlexNet"):
         build_classifier(ClassifierConfig(weights=str(vgg_weights), image_size=64), [2])
+
+
+def test_tasks_can_share_one_head():
+    config = PERCEPTRON.model_copy(update={"heads": "shared"})
+    model = build_classifier(config, [3, 3], 6)
+    assert model.suffix.learn_heads([1]) == []
+    scores = model(torch.randn(5, 6))
+    assert scores.shape == (5, 3)
+    assert all(p.requires_grad for p in model.suffix.parameters())
+    with pytest.raises(ModelError, match="same number of classes"):
+        build_classifier(config, [3, 4], 6)
