@@ -118,6 +118,11 @@ class RunDirectory:
             raw = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise RunError(f"{path} is not readable ({' '.join(str(error).split())}).") from error
+        strange = sorted(set(raw) - set(cls.schema.model_fields)) if isinstance(raw, dict) else []
+        if strange:
+            raise RunError(
+                f"{folder} holds another kind of run, not one of `{cls.command}`: its config has {', '.join(strange)}."
+            )
         return cls(folder, parse_as(cls.schema, raw if isinstance(raw, dict) else {}, str(path)))
 
     def describe(self, **facts: Any) -> None:

@@ -1,10 +1,11 @@
 """What a classifier says of test images: with the oracle's head, without it, and before a task was learned."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -80,14 +81,18 @@ def nearest_mean_accuracy(
     """
     device = next(module.parameters()).device
     module.eval()
-    known, asked = (
-        torch.nn.functional.normalize(
-            torch.cat([module.features(batch.to(device)) for batch in in_order(inputs, batch_size)]), dim=1
-        )
-        for inputs in (train, test)
-    )
-    labels = torch.from_numpy(train_labels).to(device)
-    means = torch.zeros(int(labels.max()) + 1, known.shape[1], device=device).index_add_(0, labels, known)
-    means = torch.nn.functional.normalize(means, dim=1)
-    found = (asked @ means.T).argmax(1).cpu().numpy()
-    return float(np.mean(found == test_labels))
+    means = torch.zeros(int(train_labels.max()) + 1, module.width, device=device)
+    start = 0
+    for features in _unit_features(module, train, batch_size):
+        labels = torch.from_numpy(train_labels[start : start + len(features)]).to(device)
+        means.index_add_(0, labels, features)
+        start += len(features)
+    means = F.normalize(means, dim=1)
+    found = [(features @ means.T).argmax(1).cpu().numpy() for features in _unit_features(module, test, batch_size)]
+    return float(np.mean(np.concatenate(found) == test_labels))
+
+
+def _unit_features(module: MultiHeadSuffix, inputs: Inputs, batch_size: int) -> Iterator[Tensor]:
+    device = next(module.parameters()).device
+    for batch in in_order(inputs, batch_size):
+        yield F.normalize(module.features(batch.to(device)), dim=1)

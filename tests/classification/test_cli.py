@@ -111,3 +111,14 @@ def test_a_run_on_rows_cannot_look_at_images(digits_config, tmp_path):
     done = call("predict", tmp_path / "d", "x.png")
     assert done.returncode == 2
     assert "rows of 64 numbers" in done.stderr
+
+
+def test_runs_of_facts_and_of_classes_are_told_apart(run):
+    done = subprocess.run(
+        [sys.executable, "-c", "from factlearn.cli import main; main()", "evaluate", str(run)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "another kind of run" in done.stderr
