@@ -1,26 +1,39 @@
 """Every command as a user calls it, with what a user gets wrong."""
 
+import io
 import json
-import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
-from factlearn.cli import app
+from factlearn.cli import app, main
 
 runner = CliRunner()
 
 
-def call(*arguments):
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stderr: str
+
+
+def call(*arguments, command=("classify",)):
     """The real entry point, so that errors become sentences and exit codes."""
-    return subprocess.run(
-        [sys.executable, "-c", "from factlearn.cli import main; main()", "classify", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    asked, out, errors = sys.argv, io.StringIO(), io.StringIO()
+    sys.argv = ["factlearn", *command, *map(str, arguments)]
+    try:
+        with redirect_stdout(out), redirect_stderr(errors):
+            main()
+        code = 0
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    finally:
+        sys.argv = asked
+    return Done(code, errors.getvalue())
 
 
 @pytest.fixture
@@ -114,11 +127,6 @@ def test_a_run_on_rows_cannot_look_at_images(digits_config, tmp_path):
 
 
 def test_runs_of_facts_and_of_classes_are_told_apart(run):
-    done = subprocess.run(
-        [sys.executable, "-c", "from factlearn.cli import main; main()", "evaluate", str(run)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = call(run, command=("evaluate",))
     assert done.returncode == 2
     assert "another kind of run" in done.stderr
