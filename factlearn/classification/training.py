@@ -26,6 +26,7 @@ from factlearn.datasets.classes import ClassSequence
 from factlearn.errors import ImageError, RunError
 from factlearn.lifelong.memory import bytes_of
 from factlearn.lifelong.registry import make_strategy
+from factlearn.lifelong.strategy import Strategy
 from factlearn.models.inputs import in_order
 from factlearn.progress import say
 from factlearn.runs import load_tensors, save_tensors
@@ -102,8 +103,7 @@ def learn_tasks(
         names = " + ".join(sequence.tasks[task].name for task in stage)
         say(f"Stage {number} of {len(stages)}: {names}, {len(data.inputs)} images.")
         model.suffix.fit(in_order(data.inputs, config.evaluation.batch_size))
-        unseen = range(stage[-1] + 1 if number > 1 else 0, len(sequence.tasks))
-        before = nearest_means(config, model, sequence, unseen if number == 1 else stage)
+        before = nearest_means(config, model, sequence, range(len(sequence.tasks)) if number == 1 else stage)
         head = model.suffix.learn_heads(stage)
         measured = model.suffix.of_task(importance_head(config, sequence, stage[-1]))
         importance = partial(importance_batches, config, model, sequence, stage[-1], data)
@@ -113,31 +113,46 @@ def learn_tasks(
         strategy.after_task(learner)
         if number == len(stages):
             strategy.after_sequence(learner)
-        predictions = predict_tasks(config, model, sequence, stage[-1] + 1)
-        record = evaluated(sequence, predictions)
-        run.log(event="evaluation", stage=number, average=record["average"])
-        run.finish_stage(
-            number,
-            {
-                "model": dict(model.suffix.state_dict()),
-                "strategy": strategy.state(),
-                "predictions": stored(sequence, predictions),
+        _finish(run, model, sequence, strategy, number, stage[-1] + 1, memory, before, started)
+
+
+def _finish(
+    run: ClassRun,
+    model: MultiHeadClassifier,
+    sequence: ClassSequence,
+    strategy: Strategy,
+    number: int,
+    learned: int,
+    memory: int,
+    before: dict[str, float],
+    started: float,
+) -> None:
+    """Test the network on the tasks learned, and keep what the stage left."""
+    predictions = predict_tasks(run.config, model, sequence, learned)
+    record = evaluated(sequence, predictions)
+    run.log(event="evaluation", stage=number, average=record["average"])
+    run.finish_stage(
+        number,
+        {
+            "model": dict(model.suffix.state_dict()),
+            "strategy": strategy.state(),
+            "predictions": stored(sequence, predictions),
+        },
+        {
+            "tasks": [task.name for task in sequence.tasks[:learned]],
+            "metric_lines": run.metric_lines(),
+            "seconds": time.monotonic() - started,
+            "model_fingerprint": model.fingerprint(),
+            "memory": {
+                "model_bytes": _model_bytes(model, learned),
+                "training_bytes": memory,
+                "stored_bytes": strategy.memory().stored_bytes,
             },
-            {
-                "tasks": [task.name for task in sequence.tasks[: stage[-1] + 1]],
-                "metric_lines": run.metric_lines(),
-                "seconds": time.monotonic() - started,
-                "model_fingerprint": model.fingerprint(),
-                "memory": {
-                    "model_bytes": _model_bytes(model, stage[-1] + 1),
-                    "training_bytes": memory,
-                    "stored_bytes": strategy.memory().stored_bytes,
-                },
-                "evaluation": record,
-                "nearest_mean": before,
-            },
-        )
-        say(f"After stage {number}: average accuracy {record['average']:.3f} over {len(record['accuracy'])} tasks.")
+            "evaluation": record,
+            "nearest_mean": before,
+        },
+    )
+    say(f"After stage {number}: average accuracy {record['average']:.3f} over {learned} tasks.")
 
 
 def nearest_means(
