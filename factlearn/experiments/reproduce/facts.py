@@ -6,7 +6,7 @@ from statistics import mean
 from factlearn.experiments.comparison import gap_closed
 from factlearn.experiments.naming import TITLES
 from factlearn.experiments.plots import curves
-from factlearn.experiments.reproduce.outcome import Entry, Outcome, PaperTable, entry
+from factlearn.experiments.reproduce.outcome import Entry, Outcome, PaperTable, above, entry
 from factlearn.experiments.reproduce.paper import paper
 from factlearn.experiments.reproduce.registry import experiment
 from factlearn.experiments.reproduce.request import Request
@@ -145,5 +145,5 @@ def subsets(request: Request, outcome: Outcome) -> None:
         for place, half in enumerate(("T11", "T12")):
             on, off = found[f"{method} {half}"], found[f"{method} {('T12', 'T11')[place]}"]
             mine, others = mean(row[place] for row in on), mean(row[place] for row in off)
-            outcome.say(f"{NAMES[method]}: {half} is kept better if importance is measured on it", mine > others,
-                        f"{mine:.3f} and {others:.3f}")  # fmt: skip
+            outcome.say(f"{NAMES[method]}: {half} is kept better if importance is measured on it", above(mine, others),
+                        f"{mine:.4f} and {others:.4f}")  # fmt: skip

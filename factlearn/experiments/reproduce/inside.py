@@ -20,10 +20,11 @@ from factlearn.results import RunResult
 
 @experiment("omega-histogram", "Appendix, histogram of Ω", "How importance is spread over the parameters, two zooms")
 def omega_histogram(request: Request, outcome: Outcome) -> None:
-    """Importance of the first shared layer that learns, after the first of two tasks."""
+    """Importance of the last layer that subject, predicate and object share, after the first of two tasks."""
     (result,) = request.learn([two_task_cell(request, "mas", 0)])
     omega = load_omega(result.run, 1)
-    layer = next(name for name in omega if name.endswith("weight"))
+    weights = [name for name in sorted(omega) if name.endswith("weight")]
+    layer = ([name for name in weights if name.startswith("shared")] or weights)[-1]
     values = choose_layer(omega, layer)
     outcome.plots.append(histogram(values, f"MAS after the first of two tasks, {layer}"))
     ordered = np.sort(values.astype(np.float64))

@@ -79,6 +79,9 @@ class PaperTable:
         if len(both) < 2:
             return "-"
         swapped = self.swapped(column)
+        if len(swapped) > 2:
+            pairs = sum((one.paper or 0) > (other.paper or 0) for one in both for other in both)
+            return f"no: {len(swapped)} of {pairs} pairs swapped"
         return "yes" if not swapped else "no: " + ", ".join(f"{b} > {a}" for a, b in swapped)
 
 
@@ -171,6 +174,11 @@ def rich_tables(outcome: Outcome) -> list[Table]:
             table.add_row(statement.text, verdict(statement.holds), statement.detail)
         shown.append(table)
     return shown
+
+
+def above(one: float, other: float, least: float = 0.001) -> bool | None:
+    """Whether one is above the other; None if they differ by less than it takes to say so."""
+    return None if abs(one - other) < least else one > other
 
 
 def verdict(holds: bool | None) -> str:
