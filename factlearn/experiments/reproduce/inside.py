@@ -1,6 +1,6 @@
 """Inside the network: how importance is spread, how two importances agree, where images move (appendices)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import mean
 
@@ -23,8 +23,7 @@ def omega_histogram(request: Request, outcome: Outcome) -> None:
     """Importance of the last layer that subject, predicate and object share, after the first of two tasks."""
     (result,) = request.learn([two_task_cell(request, "mas", 0)])
     omega = load_omega(result.run, 1)
-    weights = [name for name in sorted(omega) if name.endswith("weight")]
-    layer = ([name for name in weights if name.startswith("shared")] or weights)[-1]
+    layer = last_shared(omega)
     values = choose_layer(omega, layer)
     outcome.plots.append(histogram(values, f"MAS after the first of two tasks, {layer}"))
     ordered = np.sort(values.astype(np.float64))
@@ -48,7 +47,7 @@ def omega_correlation(request: Request, outcome: Outcome) -> None:
     test = request.learn([two_task_cell(request, "mas-test", seed) for seed in range(request.seeds)])
     one, other = (request.learn(half_cells(request, "mas", half)) for half in ("T11", "T12"))
     pairs = {"train against test": (train, test), "T11 against T12": (one, other)}
-    entries, tops = [], {}
+    entries, whole, shared = [], {}, {}
     for name, (left, right) in pairs.items():
         agreed = [agreement(_omega(a), _omega(b)) for a, b in zip(left, right, strict=True)]
         entries += [
@@ -56,18 +55,28 @@ def omega_correlation(request: Request, outcome: Outcome) -> None:
             entry(name, "correlation, top 1000 of either", None, [a.top_correlation for a in agreed]),
             entry(name, "top 1000 in common", None, [a.overlap for a in agreed]),
         ]
-        tops[name] = mean(a.top_correlation for a in agreed)
+        whole[name] = mean(a.correlation for a in agreed)
+        shared[name] = mean(a.overlap for a in agreed)
         sides = (f"importance on {name.split()[0]}", f"importance on {name.split()[-1]}")
         outcome.plots.append(scatter(_omega(left[0]), _omega(right[0]), sides, f"scatter-{name.replace(' ', '-')}"))
-    outcome.tables.append(PaperTable("Agreement of two importances of one network", entries))
-    close, apart = tops.values()
+    note = "weights of the last layer that all three outputs share, after the first task"
+    outcome.tables.append(PaperTable("Agreement of two importances of one network", entries, note=note))
+    close, apart = whole.values()
     outcome.say("training and test images agree better than two halves of the facts", close > apart,
-                f"correlation {close:.3f} and {apart:.3f}")  # fmt: skip
+                f"correlation {close:.3f} and {apart:.3f}; "
+                f"{' and '.join(f'{share:.0%}' for share in shared.values())} of the top 1000 in common")  # fmt: skip
     outcome.notes.append(f"The paper: {paper('omega-correlation', 'says')}")
 
 
+def last_shared(names: Iterable[str]) -> str:
+    """The weights of the last layer that subject, predicate and object share."""
+    weights = [name for name in sorted(names) if name.endswith("weight")]
+    return ([name for name in weights if name.startswith("shared")] or weights)[-1]
+
+
 def _omega(result: RunResult) -> NDArray[np.float32]:
-    return choose_layer(load_omega(result.run, 1), None)
+    omega = load_omega(result.run, 1)
+    return choose_layer(omega, last_shared(omega))
 
 
 @experiment("facts-projection", "Appendix, 2-D projections", "Where the sports images lie after each task")
