@@ -70,7 +70,7 @@ def _four_tasks_statements(outcome: Outcome, learned: Mapping[str, Sequence[RunR
             ratio = ends[one] / ends[other] if ends[other] else float("inf")
             outcome.say(
                 f"{kind} tasks: {NAMES[one]} above {NAMES[other]} over all test images",
-                ends[one] > ends[other],
+                above(ends[one], ends[other]),
                 f"{ends[one]:.3f} and {ends[other]:.3f}, {ratio:.2f} times",
             )
     if {"mas", "mas-both"} <= ends.keys():

@@ -17,6 +17,10 @@ from factlearn.results import RunResult
 from factlearn.tasks import Task
 from factlearn.training import derived_seed, evaluate_run
 
+# The largest of 6, 20 and 60 at which the tasks after the first are learned to 95 % of FineTune's MAP (0.98 at 20,
+# 0.92 at 60), on the emoji facts with seed 100, which no table reports. A part of the task leaves room for a firmer hold.
+SPORTS_LAMBDA = 20.0
+
 
 def sports_facts(result: RunResult) -> list[Fact]:
     """The sports among the facts of a run's first task that have test images.
@@ -39,7 +43,7 @@ def sports_facts(result: RunResult) -> list[Fact]:
 def sports_cells(request: Request, facts: Sequence[Fact]) -> list[Cell]:
     """MAS whose importance is measured on the images of these facts after every task."""
     config = request.config("tasks.method=agglomerative")
-    strategy = {**STRATEGIES["mas"], "importance": [str(fact) for fact in facts]}
+    strategy = {**STRATEGIES["mas"], "lambda": SPORTS_LAMBDA, "importance": [str(fact) for fact in facts]}
     place = request.out / f"four-tasks/{request.data_name}-agglomerative"
     seeds = range(request.seeds)
     return [Cell(place / f"mas-sports-{seed}", variant(config, seed=seed, strategy=strategy)) for seed in seeds]
