@@ -18,7 +18,7 @@ from factlearn.tasks import Task
 from factlearn.training import derived_seed, evaluate_run
 
 # The largest of 6, 20 and 60 at which the tasks after the first are learned to 95 % of FineTune's MAP (0.98 at 20,
-# 0.92 at 60), on the emoji facts with seed 100, which no table reports. A part of the task leaves room for a firmer hold.
+# 0.92 at 60), on the emoji facts with seed 100, which no table reports. A part of a task leaves room for more.
 SPORTS_LAMBDA = 20.0
 
 
