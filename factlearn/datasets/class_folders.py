@@ -37,9 +37,7 @@ def folder_task(folder: Path, name: str, classes: int | None = None, test_share:
         train, test = _labelled(folder / "train"), _labelled(folder / side)
         for missing in sorted({label for _, label in train} ^ {label for _, label in test}):
             lacks = "train" if missing in {label for _, label in test} else side
-            raise DatasetError(
-                f"The class {missing!r} has no images in {folder / lacks}; add some or remove it."
-            )
+            raise DatasetError(f"The class {missing!r} has no images in {folder / lacks}; add some or remove it.")
     else:
         train, test = split_by_name(_labelled(folder), folder, test_share)
     return task_of(name, train, test, folder, classes)
