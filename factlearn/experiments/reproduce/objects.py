@@ -52,6 +52,7 @@ def chosen(request: Request, default: Sequence[str]) -> list[str]:
 @experiment("objects-two-tasks", "Table 1", "Two object tasks: the drop of the first, and the second", data=False)
 def two_tasks(request: Request, outcome: Outcome) -> None:
     """Every method on four pairs of tasks."""
+    outcome.setting = _setting(request, few_seeds(request))
     methods = chosen(request, TWO)
     learned = _pairs(request, {method: [f"strategy.name={method}"] for method in methods})
     outcome.tables += pair_tables(learned, "table-1", {method: PAPER_NAMES.get(method, method) for method in methods})
@@ -69,6 +70,7 @@ def two_tasks(request: Request, outcome: Outcome) -> None:
 @experiment("objects-train-test", "Table 2", "Importance on training images, test images or both", data=False)
 def train_test(request: Request, outcome: Outcome) -> None:
     """MAS and l-MAS on four pairs of tasks."""
+    outcome.setting = _setting(request, few_seeds(request))
     rows = {
         f"{method} {source}": [f"strategy.name={method}", f"strategy.importance={source}"]
         for method in ("mas", "l-mas")
@@ -90,8 +92,8 @@ def train_test(request: Request, outcome: Outcome) -> None:
 
 
 def _pairs(request: Request, rows: Mapping[str, list[str]]) -> dict[str, dict[str, list[Cell]]]:
-    """By row and pair of tasks; one seed at small scale, as the four pairs vary enough."""
-    seeds = 1 if request.scale == "small" else request.seeds
+    """By row and pair of tasks."""
+    seeds = few_seeds(request)
     pairs = default_pairs(load(request, "pairs"))
     return {
         row: {
@@ -187,7 +189,8 @@ def eight(request: Request, methods: Sequence[str]) -> dict[str, list[Cell]]:
 )
 def adaptation(request: Request, outcome: Outcome) -> None:
     """What the class and its task lose, and what the last task gains."""
-    seeds = 1 if request.scale == "small" else request.seeds
+    seeds = few_seeds(request)
+    outcome.setting = _setting(request, seeds)
     classes = list(default_classes(load(request, "one_class")))
     plain = cells(request, "one_class", ["strategy.name=mas"], seeds, classes)
     entries: list[Entry] = []
@@ -213,6 +216,15 @@ def adaptation(request: Request, outcome: Outcome) -> None:
                 f"{mean(kept):.1f} and {mean(task):.1f} points; the paper 2 and 8")  # fmt: skip
     outcome.say("the last task is learned better than without adaptation", mean(gains) > 0,
                 f"by {mean(gains):.1f} points; the paper by 15")  # fmt: skip
+
+
+def few_seeds(request: Request) -> int:
+    """One seed at small scale, where four pairs or three classes vary enough."""
+    return 1 if request.scale == "small" else request.seeds
+
+
+def _setting(request: Request, seeds: int) -> str:
+    return f"{request.scale} scale, {seeds} seed{'s' if seeds > 1 else ''}"
 
 
 def _tasks_note(request: Request) -> str:

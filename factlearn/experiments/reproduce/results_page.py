@@ -18,7 +18,8 @@ _INTRODUCTION = """# Results beside the paper's
 Written by `factlearn results` from what `factlearn reproduce` left; nothing here is typed by hand but the remarks,
 which stand in `factlearn/experiments/reproduce/remarks.yaml`. A cell reads *paper / here*. The paper trained whole
 networks for hundreds of epochs on data that is not public or not at hand (6DS, Birds, Flowers, …); ours are other data
-and mostly a small scale, named in each section. So orderings compare, absolute figures do not.
+and mostly a small scale, named in each section. So orderings compare, absolute figures do not. Minutes of learning are
+the clock's, on two cores that were shared with other work; runs that two experiments use are counted in both.
 """
 
 
@@ -58,18 +59,15 @@ def _overview(outcomes: Sequence[Outcome]) -> str:
     """Every statement and whether it holds."""
     rows = []
     for outcome in outcomes:
-        swapped = [f"{t.title}: {c}" for t in outcome.tables for c in t.columns if t.ordering(c).startswith("no")]
-        same = "-" if not _compared(outcome) else "yes" if not swapped else "not in " + "; ".join(swapped)
+        swapped = [c for t in outcome.tables for c in t.columns if t.ordering(c).startswith("no")]
+        ordered = [c for t in outcome.tables for c in t.columns if t.ordering(c) != "-"]
+        same = "-" if not ordered else f"{len(ordered) - len(swapped)} of {len(ordered)} columns"
         holds = sum(bool(statement.holds) for statement in outcome.statements)
         time = f"{outcome.seconds / 60:.1f}"
         counted = f"{holds} of {len(outcome.statements)}"
         rows.append([f"[{outcome.name}](#{_anchor(outcome)})", outcome.paper, outcome.setting, same, counted, time])
     header = ["experiment", "paper", "setting", "paper's ordering?", "statements that hold", "minutes of learning"]
     return "\n".join(["## All at a glance", "", *_markdown(header, rows), ""])
-
-
-def _compared(outcome: Outcome) -> bool:
-    return any(table.ordering(column) != "-" for table in outcome.tables for column in table.columns)
 
 
 def _section(folder: Path, outcome: Outcome, remarks: dict[str, str], figures: Path) -> str:
