@@ -76,7 +76,7 @@ class PaperTable:
     def ordering(self, column: str) -> str:
         """Whether our rows come in the paper's order."""
         both = [e for e in self.entries if e.column == column and e.paper is not None and e.here is not None]
-        if len(both) < 2:
+        if len({found.paper for found in both}) < 2:
             return "-"
         swapped = self.swapped(column)
         if len(swapped) > 2:
