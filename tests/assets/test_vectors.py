@@ -84,7 +84,7 @@ def test_a_large_binary_file_is_read_across_its_chunks(tmp_path: Path) -> None:
         (b"the 1 nan 3\n", "not finite"),
         (b"2 5\nthe 1 2 3 4 5\n", "vectors of 5 dimensions instead of 3"),
         (b"2 3\nthe " + b"\x01" * 12 + b"cat " + b"\x01" * 5, "truncated"),
-        (gzip.compress(b"the 1 2 3\n")[:-6], "not a whole gzip file"),
+        (gzip.compress(b"the 1 2 3\n", mtime=0)[:-6], "not a whole gzip file"),
     ],
 )
 def test_damaged_vectors_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
