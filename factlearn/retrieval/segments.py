@@ -151,7 +151,11 @@ def check_size(index: Path, path: str, entry: FileEntry) -> None:
 def check_content(index: Path, path: str, entry: FileEntry) -> None:
     """Refuse a file that differs from what was written in a single bit."""
     check_size(index, path, entry)
-    if sha256_file(index / path) != entry.sha256:
+    try:
+        found = sha256_file(index / path)
+    except FileNotFoundError:  # a writer has moved on since
+        raise damaged(index, path, "is missing") from None
+    if found != entry.sha256:
         raise damaged(index, path, "is damaged (its SHA-256 differs)")
 
 
