@@ -10,6 +10,7 @@ output for every sample, and the layer's parameter gradients for each sample fol
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from factlearn.lifelong.gradients.layers import Layer
 from factlearn.lifelong.gradients.local import LocalTrace
 from factlearn.lifelong.gradients.tracing import SamplesMixed, SamplesUnclear, Trace
 from factlearn.lifelong.measures import Measure, measure_named
+
+_LARGE = 1 << 26  # bytes of parameters from which taking memory anew for every gradient costs more than keeping it
 
 
 @dataclass
@@ -232,7 +235,8 @@ def estimate(
         torch.Size([8, 4])
     """
     estimator = Estimator(model, measure, parameters=parameters, start=start, seed=seed)
-    with freed_memory_kept():
+    large = sum(4 * parameter.numel() for parameter in estimator.parameters.values()) > _LARGE
+    with freed_memory_kept() if large else nullcontext():
         for batch in batches:
             estimator.update(batch)
             if progress is not None:
