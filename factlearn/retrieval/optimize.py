@@ -90,7 +90,7 @@ def optimize(
     memory: int | None = None,
     kinds: Sequence[str] = KINDS,
     k: int = 10,
-    per_pattern: int = 12,
+    per_pattern: int = 24,
     seed: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[Trial]:
