@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from factlearn.experiments.importance_plots import Agreement
     from factlearn.results import RunResult
     from factlearn.retrieval import Hit
-    from factlearn.runs import Run
+    from factlearn.runs import RunDirectory
 
 
 def number(value: float | None) -> str:
@@ -144,7 +144,7 @@ def agreement_table(agreement: "Agreement") -> Table:
     return table
 
 
-def memory_rows(runs: Iterable["Run"]) -> list[dict[str, Any]]:
+def memory_rows(runs: Iterable["RunDirectory"]) -> list[dict[str, Any]]:
     """The measured bytes of each run after each of its stages."""
     return [
         {"run": str(run.folder), "strategy": run.config.strategy.name, "stage": stage, **run.stage(stage)["memory"]}
@@ -153,7 +153,7 @@ def memory_rows(runs: Iterable["Run"]) -> list[dict[str, Any]]:
     ]
 
 
-def memory_table(runs: Iterable["Run"]) -> Table:
+def memory_table(runs: Iterable["RunDirectory"]) -> Table:
     """Bytes beside the network itself, per stage."""
     table = Table(title="Memory beside the network itself")
     for column in ("run", "strategy", "stage", "network", "while learning", "between tasks"):

@@ -6,6 +6,8 @@
 """
 
 import json
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 from factlearn.classification.config import ClassifyConfig
@@ -13,7 +15,7 @@ from factlearn.config import LearningConfig
 from factlearn.datasets.classes import ClassSequence
 from factlearn.errors import RunError
 from factlearn.files import write_json
-from factlearn.runs import RunDirectory
+from factlearn.runs import Run, RunDirectory
 
 
 class ClassRun(RunDirectory):
@@ -44,3 +46,13 @@ class ClassRun(RunDirectory):
             return {"values": raw["values"], "tasks": raw["tasks"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is missing or damaged ({error}); train the run again.") from error
+
+
+def open_any(folder: Path) -> RunDirectory:
+    """A run of facts or of a classifier, whichever the folder holds."""
+    try:
+        return Run.open(folder)
+    except RunError:
+        with suppress(RunError):
+            return ClassRun.open(folder)
+        raise

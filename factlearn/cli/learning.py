@@ -125,10 +125,10 @@ def memory(
     json: JsonOption = False,
 ) -> None:
     """Bytes that each run's method needed while learning and between tasks, measured."""
-    from factlearn.runs import Run
+    from factlearn.classification.runs import open_any
     from factlearn.tables import memory_rows, memory_table
 
-    opened = [Run.open(run) for run in runs]
+    opened = [open_any(run) for run in runs]
     if json:
         show_json(memory_rows(opened))
     else:

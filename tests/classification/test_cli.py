@@ -56,6 +56,8 @@ def test_train_evaluate_and_predict(config, run, shapes):
     assert values["tasks"] == ["round", "square"]
     assert 0 <= values["average_accuracy"] <= 1
     assert {"forgetting", "forward_transfer", "task_free_accuracy", "learned_accuracy"} <= values.keys()
+    memory = json.loads(runner.invoke(app, ["memory", str(run), "--json"]).stdout)
+    assert [row["stage"] for row in memory] == [1, 2]
     image = shapes / "round" / "test" / "red" / "5.png"
     told = json.loads(
         runner.invoke(app, ["classify", "predict", str(run), str(image), "--task", "square", "--json"]).stdout
