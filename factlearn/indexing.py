@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from factlearn.assembly import make_preprocess, open_dataset
 from factlearn.datasets.base import FactDataset, Sample
 from factlearn.errors import DatasetError, FactIndexError, ImageError
+from factlearn.facts import Fact
 from factlearn.files import sha256_file
 from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inference import embed_images
@@ -53,8 +54,8 @@ def version_of(run: Run, model: FactEmbedder, stage: int) -> Version:
     return Version(model.fingerprint(), first, str(run.folder.resolve()), stage)
 
 
-def known_facts(run: Run, stage: int) -> list[Any]:
-    """The facts of the tasks learned up to a stage; of all tasks, so that plain words of later ones are read too."""
+def known_facts(run: Run) -> list[Fact]:
+    """The facts of all tasks of a run, so that plain words of those not learned yet are read too."""
     return [fact for task in run.tasks().tasks for fact in task.facts]
 
 
@@ -88,7 +89,7 @@ def build_index(
         [sample.id for sample in samples],
         language=run.language(),
         model=version_of(run, model, stage),
-        known_facts=known_facts(run, stage),
+        known_facts=known_facts(run),
         overwrite=overwrite,
         **stored_columns(samples),
     )
@@ -236,7 +237,7 @@ def add_images(
             vectors,
             [sample.id for sample in samples],
             model=version,
-            known_facts=known_facts(run, stage),
+            known_facts=known_facts(run),
             language=run.language(),
             **stored_columns(samples),
         )

@@ -202,7 +202,7 @@ def _embed_again(
             vectors,
             [sample.id for sample in samples],
             model=version,
-            known_facts=known_facts(embedder.run, embedder.stage),
+            known_facts=known_facts(embedder.run),
             language=embedder.run.language(),
             **stored_columns(samples),
         )

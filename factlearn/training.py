@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -37,6 +37,8 @@ from factlearn.progress import progress, say
 from factlearn.runs import Checkpoint, Run, RunDirectory, load_tensors, save_tensors
 from factlearn.stages import StageData, importance_batches, run_inputs
 from factlearn.tasks import Task, TaskSplit
+
+AnyRun = TypeVar("AnyRun", bound=RunDirectory)
 
 
 def train(config: RunConfig, out: Path | str, *, resume: bool = False, stop_after: int | None = None) -> Run:
@@ -79,14 +81,19 @@ def train(config: RunConfig, out: Path | str, *, resume: bool = False, stop_afte
 
 def train_or_reuse(config: RunConfig, folder: Path) -> Run:
     """The run in the folder if it is finished, gone on with if it was interrupted, learned anew otherwise."""
+    return reused(Run, train, config, folder)
+
+
+def reused(kind: type[AnyRun], learn: Callable[..., AnyRun], config: LearningConfig, folder: Path) -> AnyRun:
+    """As `train_or_reuse`, for runs of any kind and what learns them."""
     if not (folder / "config.yaml").is_file():
-        return train(config, folder)
-    if Run.open(folder).config != config:
+        return learn(config, folder)
+    if kind.open(folder).config != config:
         say(f"{folder} was made with another config and is learned again.")
         shutil.rmtree(folder)
-        return train(config, folder)
+        return learn(config, folder)
     try:
-        return train(config, folder, resume=True)
+        return learn(config, folder, resume=True)
     except RunError as error:
         raise RunError(f"{error} Remove {folder} to start it again.") from error
 

@@ -23,14 +23,14 @@ from factlearn.classification.evaluation import Predictions, nearest_mean_accura
 from factlearn.classification.model import MultiHeadClassifier, build_classifier
 from factlearn.classification.runs import ClassRun
 from factlearn.datasets.classes import ClassSequence
-from factlearn.errors import ImageError, RunError
+from factlearn.errors import ImageError
 from factlearn.lifelong.memory import bytes_of
 from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Strategy
 from factlearn.models.inputs import in_order
 from factlearn.progress import say
 from factlearn.runs import load_tensors, save_tensors
-from factlearn.training import check_same_run, derived_seed, learn_stage, make_fabric
+from factlearn.training import check_same_run, derived_seed, learn_stage, make_fabric, reused
 
 
 def train(config: ClassifyConfig, out: Path | str, *, resume: bool = False, stop_after: int | None = None) -> ClassRun:
@@ -66,16 +66,7 @@ def train(config: ClassifyConfig, out: Path | str, *, resume: bool = False, stop
 
 def train_or_reuse(config: ClassifyConfig, folder: Path) -> ClassRun:
     """The run in the folder if it is finished, gone on with if it was interrupted, learned anew otherwise."""
-    if not (folder / "config.yaml").is_file():
-        return train(config, folder)
-    if ClassRun.open(folder).config != config:
-        say(f"{folder} was made with another config and is learned again.")
-        shutil.rmtree(folder)
-        return train(config, folder)
-    try:
-        return train(config, folder, resume=True)
-    except RunError as error:
-        raise RunError(f"{error} Remove {folder} to start it again.") from error
+    return reused(ClassRun, train, config, folder)
 
 
 def learn_tasks(
