@@ -25,7 +25,8 @@ class Accumulator:
     """Receives layers with the gradient at their output as backward reaches them.
 
     A parameter used once is added at once; of a shared parameter the gradients of all its uses add up,
-    sample by sample, before they are made non-negative.
+    sample by sample, before they are made non-negative. Where the sum over samples is one product of the
+    output's gradients with the inputs, those of all passes are added first and multiplied once.
 
     Attributes:
         uses: how often each parameter is used, to be set before the first layer comes.
@@ -38,6 +39,7 @@ class Accumulator:
         self.uses: Counter[str] = Counter()
         self.last_pass = False
         self._waiting: dict[str, list[tuple[Layer, Tensor]]] = {}
+        self._outer: dict[str, tuple[Layer, Tensor]] = {}
 
     def receive(self, layer: Layer, delta: Tensor) -> None:
         """Take the gradient at one layer's output."""
@@ -51,17 +53,22 @@ class Accumulator:
             layer.release()
 
     def finish(self) -> None:
-        """Add what shared parameters have gathered."""
+        """Add what shared parameters have gathered; after the last pass, also what that pass did not reach."""
         for name, received in self._waiting.items():
             self._add(name, received)
         self._waiting.clear()
+        if self.last_pass:
+            for name in list(self._outer):
+                self._multiply(name)
 
     @torch.no_grad()
     def _add(self, name: str, received: list[tuple[Layer, Tensor]]) -> None:
         total, (layer, delta) = self.sums[name], received[0]
         if len(received) == 1 and layer.sums_in_one_product(name):
-            outputs, inputs = (_reduced(each.to(total.dtype), self.reduction) for each in (delta, layer.input))
-            total.addmm_(outputs.T, inputs)
+            outputs = _reduced(delta.to(total.dtype), self.reduction)
+            self._outer[name] = (layer, self._outer[name][1].add_(outputs) if name in self._outer else outputs)
+            if self.last_pass:
+                self._multiply(name)
             return
         step = min(layer.rows_at_once(name, delta) for layer, delta in received)
         parts: list[Tensor] = []
@@ -75,3 +82,9 @@ class Accumulator:
             # The first takes up the others: it is laid out in memory as they are, which the total may not be.
             parts = [parts[0].add_(found)] if parts else [found]
         total += parts[0]
+
+    @torch.no_grad()
+    def _multiply(self, name: str) -> None:
+        layer, outputs = self._outer.pop(name)
+        total = self.sums[name]
+        total.addmm_(outputs.T, _reduced(layer.input.to(total.dtype), self.reduction))
