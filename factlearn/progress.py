@@ -25,9 +25,11 @@ def say(text: str) -> None:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Advance]:
-    """Show how far `what` has come, of `total` steps."""
+    """Show how far `what` has come, of `total` steps; nothing if there are none."""
     console = log_console()
-    if console.is_terminal:
+    if not total:
+        yield lambda *_, **__: None
+    elif console.is_terminal:
         with _live(console, what, total) as advance:
             yield advance
     else:

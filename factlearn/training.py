@@ -208,11 +208,12 @@ def learn_stage(
     module, optimizer = fabric.setup(model.suffix, optimizer)
     learner = Learner(model.suffix, optimizer, task=number - 1, inputs=Reiterable(importance), **about)
     strategy.before_task(learner)
+    epochs = strategy.epochs(config.epochs)
     steps = -(-len(data.inputs) // config.batch_size)
     tensorboard = _tensorboard(run)
-    with progress(f"learning stage {number}", config.epochs * steps) as advance:
+    with progress(f"learning stage {number}", epochs * steps) as advance:
         advance(first_epoch * steps)
-        for epoch in range(first_epoch, config.epochs):
+        for epoch in range(first_epoch, epochs):
             seed = derived_seed(run.config.seed, number, epoch)
             torch.manual_seed(seed)
             module.train()
@@ -241,7 +242,7 @@ def learn_stage(
             run.log(event="epoch", stage=number, epoch=epoch + 1, loss=mean)
             if tensorboard:
                 tensorboard.add_scalar(f"loss/stage {number}", mean, epoch + 1)
-            if (epoch + 1) % config.checkpoint_epochs == 0 and epoch + 1 < config.epochs:
+            if (epoch + 1) % config.checkpoint_epochs == 0 and epoch + 1 < epochs:
                 save_checkpoint(run, model, optimizer, strategy, number, epoch + 1)
     if tensorboard:
         tensorboard.close()

@@ -79,6 +79,12 @@ class ClassifyConfig(LearningConfig):
     data: ClassDataConfig = ClassDataConfig()
     model: ClassifierConfig = ClassifierConfig()
 
+    @model_validator(mode="after")
+    def _learns_classes(self) -> "ClassifyConfig":
+        if self.strategy.name == "ridge":
+            raise ValueError("strategy: ridge solves for vectors, not for classes; choose another strategy")
+        return self
+
 
 def load_classify_config(path: Path | str, overrides: Sequence[str] = ()) -> ClassifyConfig:
     """Read a YAML config, put in the scale it asks for, and apply overrides such as `strategy.lambda=3`.

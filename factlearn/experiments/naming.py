@@ -21,6 +21,7 @@ TITLES = {
     "ebll": "EBLL",
     "imm-mean": "IMM (mean)",
     "imm-mode": "IMM (mode)",
+    "ridge": "Ridge (closed form)",
 }
 
 

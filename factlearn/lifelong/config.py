@@ -163,6 +163,14 @@ class ModeIMMConfig(PenaltyConfig):
     labels: Literal["true", "sampled", "empirical"] = "sampled"
 
 
+class RidgeConfig(Section):
+    """Ridge regression of the outputs on features that never change, in closed form; for facts only."""
+
+    name: Literal["ridge"] = "ridge"
+    shrinkage: float = Field(0.2, gt=0, allow_inf_nan=False)
+    """How strongly weights are drawn to zero, in units of the features' mean squared length."""
+
+
 StrategyConfig = Annotated[
     FineTuneConfig
     | JointConfig
@@ -174,7 +182,8 @@ StrategyConfig = Annotated[
     | LwFConfig
     | EBLLConfig
     | MeanIMMConfig
-    | ModeIMMConfig,
+    | ModeIMMConfig
+    | RidgeConfig,
     Field(discriminator="name"),
 ]
 
@@ -190,5 +199,6 @@ CONFIGS: dict[str, type[Section]] = {
     "ebll": EBLLConfig,
     "imm-mean": MeanIMMConfig,
     "imm-mode": ModeIMMConfig,
+    "ridge": RidgeConfig,
 }
 """Every method by its name in a config."""

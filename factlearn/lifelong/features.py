@@ -30,7 +30,7 @@ def output_layers(module: nn.Module, batch: Any) -> list[str]:
         for handle in handles:
             handle.remove()
     if not calls:
-        raise ModelError("EBLL reads features at the last linear layer, and this network has none; use LwF.")
+        raise ModelError("Features are read at the last linear layer, and this network has none; use LwF or MAS.")
     return [name for name, seen in calls if seen is calls[-1][1]]
 
 

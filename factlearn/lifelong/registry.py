@@ -13,6 +13,7 @@ from factlearn.lifelong.l_mas import LocalMAS
 from factlearn.lifelong.lwf import LwF
 from factlearn.lifelong.mas import MAS
 from factlearn.lifelong.mas_vector import VectorMAS
+from factlearn.lifelong.ridge import Ridge
 from factlearn.lifelong.si import SI
 from factlearn.lifelong.strategy import Strategy
 
@@ -35,6 +36,7 @@ _MAKERS: dict[type[settings.Section], Callable[[Any], Strategy]] = {
     ),
     settings.MeanIMMConfig: lambda c: MeanIMM(c.lambda_, c.penalty),
     settings.ModeIMMConfig: lambda c: ModeIMM(c.lambda_, c.penalty, c.labels),
+    settings.RidgeConfig: lambda c: Ridge(c.shrinkage),
 }
 
 

@@ -4,6 +4,7 @@ A strategy is told of named moments of learning and keeps whatever state it need
 loop knows no method by name.
 
     stages          which tasks are learned together, in which order
+    epochs          how often the loop passes over a task's images
     before_task     theta is what the last task left; nothing of the new task was learned yet
     extra_loss      the module has seen a batch; what is returned is added to the task's loss
     after_backward  the gradients are there, the optimizer has not stepped
@@ -77,6 +78,10 @@ class Strategy:
     def stages(self, tasks: Sequence[T]) -> list[list[T]]:
         """Groups of tasks, each learned as one; by default one task after the other."""
         return [[task] for task in tasks]
+
+    def epochs(self, asked: int) -> int:
+        """How many times a task's images are learned from by gradient steps, where the config asks for so many."""
+        return asked
 
     def before_task(self, learner: Learner) -> None:
         """A new task begins, or goes on after an interruption."""

@@ -13,7 +13,7 @@ TARGETS = {"mas": 72, "l-mas": 73, "ewc": 72, "si": 66, "lwf": 57, "joint": 97}
 
 
 def test_every_method_of_the_configs_is_compared():
-    assert set(METHODS) == set(CONFIGS)
+    assert set(METHODS) == set(CONFIGS) - {"ridge"}  # which learns vectors, not classes
 
 
 def test_tasks_are_the_same_digits_in_different_orders_of_pixels():

@@ -75,7 +75,7 @@ def learn_sequence(make, tasks=3, output="embedding", stop=None, watch=None):
     module, strategy = network(), make()
     for task, each in enumerate(data):
         learner = begin(module, strategy, task, each, output)
-        for number in range(STEPS):
+        for number in range(strategy.epochs(STEPS)):
             if stop == (task, number):
                 module, momentum, strategy = interrupted(module, learner, strategy, make)
                 learner = begin(module, strategy, task, each, output)

@@ -17,11 +17,13 @@ def equal(one, other):
 
 
 def settings(name):
-    return {} if name in ("finetune", "joint") else {"lambda": STRENGTHS.get(name, 1.0)}
+    return {} if name in ("finetune", "joint", "ridge") else {"lambda": STRENGTHS.get(name, 1.0)}
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [(name, output) for name in METHODS for output in OUTPUTS if (name, output) != ("ridge", "scores")],
+)
 def test_a_resumed_sequence_is_bit_for_bit_one_never_interrupted(name, output):
     def make():
         return strategy_named(name, **settings(name))
@@ -96,7 +98,7 @@ def test_memory_is_that_of_the_tensors_held_in_units_of_the_network():
     assert (lwf[0, "training"], lwf[2, "training"], lwf[2, "stored"]) == (0, 1, 0)
 
 
-@pytest.mark.parametrize("name", ["mas", "l-mas", "mas-vector", "ewc", "si", "imm-mean", "imm-mode"])
+@pytest.mark.parametrize("name", ["mas", "l-mas", "mas-vector", "ewc", "si", "imm-mean", "imm-mode", "ridge"])
 def test_memory_between_tasks_does_not_grow_with_their_number(name):
     memory = measured_memory(name)
     assert memory[0, "stored"] == memory[1, "stored"] == memory[2, "stored"]

@@ -1,0 +1,111 @@
+"""Ridge after every task is ridge regression on the images of all tasks so far."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge as Reference
+from torch import nn
+
+from factlearn.errors import ModelError
+from factlearn.facts import UNIT_NAMES
+from factlearn.lifelong.ridge import Ridge
+from factlearn.lifelong.strategy import Learner
+from factlearn.models.embedder import EmbedderShape, FactSuffix
+
+UNITS, DIMENSION = 3, 4
+
+
+def forked():
+    """The learning part of a fact embedder, small."""
+    torch.manual_seed(0)
+    return FactSuffix(nn.Sequential(), EmbedderShape(DIMENSION, image_size=32, frozen="conv5", hidden=(20,))).eval()
+
+
+def facts(seed, samples=25):
+    """Activations and targets; of some facts the last units are missing."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.rand(samples, 512, 1, 1, generator=generator)
+    targets = torch.randn(samples, UNITS, DIMENSION, generator=generator)
+    units = torch.randint(1, UNITS + 1, (samples,), generator=generator)
+    targets[torch.arange(UNITS) >= units.unsqueeze(1)] = float("nan")
+    return inputs, targets
+
+
+def learn(module, strategy, tasks):
+    for number, data in enumerate(tasks):
+        batches = list(zip(*(each.split(7) for each in data), strict=True))
+        learner = Learner(module, torch.optim.SGD(module.parameters(), lr=1.0), number, batches)
+        strategy.before_task(learner)
+        strategy.after_task(learner)
+    return module
+
+
+def expected(module, tasks, shrinkage):
+    """Each unit's outputs by scikit-learn, from all images that have the unit."""
+    inputs, targets = (torch.cat(each) for each in zip(*tasks, strict=True))
+    features = module.features(inputs).detach().double().numpy()
+    found = []
+    for unit in range(UNITS):
+        known = targets[:, unit].isfinite().all(1).numpy()
+        seen = features[known]
+        strength = shrinkage * np.square(seen).sum(1).mean()
+        reference = Reference(alpha=strength).fit(seen, targets[known, unit].double().numpy())
+        found.append(reference.predict(features))
+    return np.stack(found, axis=1)
+
+
+@pytest.mark.parametrize("shrinkage", [0.01, 0.2, 3.0])
+def test_after_each_task_it_is_ridge_regression_on_all_images_so_far(shrinkage):
+    tasks = [facts(seed) for seed in range(3)]
+    module, strategy = forked(), Ridge(shrinkage)
+    for number, task in enumerate(tasks, 1):
+        learn(module, strategy, [task])
+        outputs = module(torch.cat([inputs for inputs, _ in tasks[:number]])).detach().numpy()
+        np.testing.assert_allclose(outputs, expected(module, tasks[:number], shrinkage), rtol=1e-3, atol=1e-3)
+
+
+def test_the_order_of_tasks_does_not_matter_and_nothing_else_of_the_network_changes():
+    tasks = [facts(seed) for seed in range(3)]
+    one, other = learn(forked(), Ridge(0.2), tasks), learn(forked(), Ridge(0.2), tasks[::-1])
+    for (name, ours), (_, theirs) in zip(one.named_parameters(), other.named_parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+        if not name.startswith("fork"):
+            assert torch.equal(ours, dict(forked().named_parameters())[name])
+
+
+def test_a_unit_that_no_fact_had_yet_stays_as_it_was():
+    inputs, targets = facts(0)
+    targets[:, 2] = float("nan")
+    module = learn(forked(), Ridge(0.2), [(inputs, targets)])
+    last = UNIT_NAMES[-1]
+    assert torch.equal(module.fork[last].weight, forked().fork[last].weight)
+
+
+def test_it_learns_without_gradient_steps():
+    assert Ridge(0.2).epochs(8) == 0
+
+
+def test_what_has_no_closed_form_is_refused():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 2)
+
+        def forward(self, inputs):
+            return self.linear(inputs).relu()
+
+    def task(module, batches, **about):
+        learner = Learner(module, torch.optim.SGD(module.parameters(), lr=1.0), 0, batches, **about)
+        strategy = Ridge(0.2)
+        strategy.before_task(learner)
+        strategy.after_task(learner)
+
+    inputs, targets = torch.randn(4, 3), torch.randn(4, 2)
+    with pytest.raises(ModelError, match="class scores"):
+        task(nn.Linear(3, 2), [(inputs, targets)], output="scores")
+    with pytest.raises(ModelError, match="needs targets"):
+        task(nn.Linear(3, 2), [inputs])
+    with pytest.raises(ModelError, match="last linear layers"):
+        task(Scaled(), [(inputs, targets)])
+    with pytest.raises(ModelError, match="with a bias"):
+        task(nn.Linear(3, 2, bias=False), [(inputs, targets)])
