@@ -239,6 +239,18 @@ def test_every_method_learns_facts_and_resumes_bit_for_bit(config, tmp_path, mon
     assert memory["training_bytes"] > 0
 
 
+def test_ridge_learns_facts_without_gradient_steps_and_goes_on_from_any_task(config, tmp_path):
+    parsed = parse_config({**config, "strategy": {"name": "ridge"}}, "test")
+    whole = train(parsed, tmp_path / "whole")
+    train(parsed, tmp_path / "cut", stop_after=1)
+    cut = train(parsed, tmp_path / "cut", resume=True)
+    assert not [line for line in whole.metrics() if line["event"] == "epoch"]
+    for file in ("model", "strategy"):
+        one, other = (load_tensors(run.stage_folder(2) / f"{file}.safetensors") for run in (whole, cut))
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[tensor], other[tensor]) for tensor in one)
+
+
 @pytest.mark.parametrize("source", ["test", "both", ["<person, riding, bike>"], "folder"])
 def test_importance_is_measured_where_the_config_says(config, tmp_path, manifest, source):
     if source == "folder":

@@ -6,19 +6,11 @@ from pathlib import Path
 
 from factlearn.config import RunConfig, load_config
 from factlearn.errors import ConfigError
-from factlearn.experiments.four_tasks import METHODS
 from factlearn.experiments.reproduce.cells import Cell, learn_cells, seconds_of, variant
+from factlearn.experiments.reproduce.methods import NETWORKS, STRATEGIES
 from factlearn.results import RunResult
 
 SCALES = ("small", "full")
-STRATEGIES = {
-    **METHODS,
-    "mas-both": {**METHODS["mas"], "importance": "both"},
-    "mas-test": {**METHODS["mas"], "importance": "test"},
-    "ewc": {"name": "ewc"},
-    "lwf": {"name": "lwf"},
-}
-"""The methods that the facts experiments know, with their settings."""
 
 
 @dataclass
@@ -89,7 +81,8 @@ class Request:
 
     def cell(self, config: RunConfig, group: str, method: str, seed: int) -> Cell:
         """A method's run on a seed's split, in the folder of its group."""
-        learned = variant(config, seed=seed, strategy=STRATEGIES[method])
+        model = {**config.model.model_dump(mode="json"), **NETWORKS.get(method, {})}
+        learned = variant(config, seed=seed, strategy=STRATEGIES[method], model=model)
         return Cell(self.out / group / f"{method}-{seed}", learned)
 
     def learn(self, cells: Sequence[Cell]) -> list[RunResult]:

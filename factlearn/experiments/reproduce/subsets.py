@@ -10,7 +10,8 @@ import numpy as np
 from factlearn.assembly import make_tasks, open_dataset, open_language
 from factlearn.errors import DatasetError
 from factlearn.experiments.reproduce.cells import Cell, variant
-from factlearn.experiments.reproduce.request import STRATEGIES, Request
+from factlearn.experiments.reproduce.methods import STRATEGIES
+from factlearn.experiments.reproduce.request import Request
 from factlearn.facts import Fact, FactQuery, Relevance
 from factlearn.files import atomic_directory
 from factlearn.results import RunResult
