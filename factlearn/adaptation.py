@@ -40,13 +40,13 @@ def adapt(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
     model = load_model(run)
     learner = Learner(model.suffix, torch.optim.SGD(model.suffix.parameters(), lr=1.0), run.finished_stages() - 1)
     if source is None:
-        strategy.omega = used_importance(run, model).mean()
+        strategy.omega = strategy.raised(used_importance(run, model).mean())
     else:
         dataset = open_dataset(run.config.data)
         chosen: Any = source if isinstance(source, Path) else tuple(source)
         inputs = source_inputs(run.config, model, dataset, chosen, ())
         learner.inputs = Reiterable(lambda: in_order(inputs, run.config.evaluation.batch_size))
-        strategy.omega = strategy.measure(learner)
+        strategy.omega = strategy.raised(strategy.measure(learner))
     return copy_adapted(run, strategy, source, out)
 
 

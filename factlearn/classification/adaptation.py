@@ -52,7 +52,7 @@ def adapt(run: ClassRun, source: Sequence[str] | Path, out: Path) -> ClassRun:
         output="scores",
         measured=model.suffix.of_task(head),
     )
-    strategy.omega = strategy.measure(learner)
+    strategy.omega = strategy.raised(strategy.measure(learner))
     return copy_adapted(run, strategy, source, out)
 
 

@@ -76,6 +76,8 @@ class ImportanceConfig(PenaltyConfig):
 
     importance: Annotated[Source | dict[str, Source], BeforeValidator(_by_task)] = "train"
     """Where importance is measured, for all tasks or by task name (a task not named: train)."""
+    floor: float = Field(0.0, ge=0, allow_inf_nan=False)
+    """Importance that every parameter gets beside its own, in units of the mean; 0 is the paper's method."""
 
     def importance_of(self, task: str) -> Any:
         """Where the importance of one task is measured."""

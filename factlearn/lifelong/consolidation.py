@@ -1,5 +1,6 @@
 """What MAS, EWC, SI and IMM share: a quadratic penalty around the last solution, weighed by importance."""
 
+import torch
 from torch import Tensor
 
 from factlearn.errors import ModelError
@@ -16,13 +17,16 @@ class Consolidation(Strategy):
     Attributes:
         strength: lambda of eq. 3.
         form: how the penalty is applied, see `QuadraticPenalty`.
+        floor: importance that every parameter gets beside its own, in units of the mean. Importance says what a small
+            change does; parameters that nothing holds can go far enough to matter all the same.
         omega: the importance of all tasks so far.
         theta_star: the parameters that the last task left.
     """
 
-    def __init__(self, strength: float, form: PenaltyForm = "proximal") -> None:
+    def __init__(self, strength: float, form: PenaltyForm = "proximal", floor: float = 0.0) -> None:
         self.strength = strength
         self.form = form
+        self.floor = floor
         self.omega: dict[str, Tensor] = {}
         self.theta_star: dict[str, Tensor] = {}
         self._penalty: QuadraticPenalty | None = None
@@ -54,9 +58,17 @@ class Consolidation(Strategy):
     def after_task(self, learner: Learner) -> None:
         """Measure what this task made important and remember the solution; a head of its own never changes again."""
         self._penalty = None
-        measured = self.measure(learner)
+        measured = self.raised(self.measure(learner))
         for name, parameter in learner.shared().items():
             self.accumulate(name, measured[name], parameter.detach())
+
+    def raised(self, importance: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The importance with the floor added."""
+        if not self.floor:
+            return importance
+        total = sum(float(each.sum(dtype=torch.float64)) for each in importance.values())
+        mean = total / sum(each.numel() for each in importance.values())
+        return {name: each + self.floor * mean for name, each in importance.items()}
 
     def accumulate(self, name: str, measured: Tensor, solution: Tensor) -> None:
         """Add a task's importance of one parameter; the penalty's centre is the last solution."""

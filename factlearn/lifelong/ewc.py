@@ -32,8 +32,9 @@ class EWC(Consolidation):
         form: PenaltyForm = "proximal",
         labels: Labels = "sampled",
         penalties: Literal["running", "separate"] = "running",
+        floor: float = 0.0,
     ) -> None:
-        super().__init__(strength, form)
+        super().__init__(strength, form, floor)
         self.labels = labels
         self.penalties = penalties
 

@@ -20,10 +20,10 @@ from factlearn.lifelong.strategy import Strategy
 _MAKERS: dict[type[settings.Section], Callable[[Any], Strategy]] = {
     settings.FineTuneConfig: lambda c: FineTune(),
     settings.JointConfig: lambda c: Joint(),
-    settings.MASConfig: lambda c: MAS(c.lambda_, c.penalty),
-    settings.LocalMASConfig: lambda c: LocalMAS(c.lambda_, c.penalty),
-    settings.VectorMASConfig: lambda c: VectorMAS(c.lambda_, c.penalty),
-    settings.EWCConfig: lambda c: EWC(c.lambda_, c.penalty, c.labels, c.penalties),
+    settings.MASConfig: lambda c: MAS(c.lambda_, c.penalty, c.floor),
+    settings.LocalMASConfig: lambda c: LocalMAS(c.lambda_, c.penalty, c.floor),
+    settings.VectorMASConfig: lambda c: VectorMAS(c.lambda_, c.penalty, c.floor),
+    settings.EWCConfig: lambda c: EWC(c.lambda_, c.penalty, c.labels, c.penalties, c.floor),
     settings.SIConfig: lambda c: SI(c.lambda_, c.penalty, c.damping),
     settings.LwFConfig: lambda c: LwF(c.lambda_, c.temperature, c.warmup_epochs),
     settings.EBLLConfig: lambda c: EBLL(

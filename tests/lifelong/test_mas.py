@@ -70,3 +70,13 @@ def test_importance_of_another_network_is_refused():
     other = nn.Sequential(nn.Linear(6, 13))
     with pytest.raises(ModelError, match="another shape"):
         strategy.before_task(learner_of(other, 1, []))
+
+
+def test_the_floor_adds_the_same_share_of_the_mean_to_every_parameter():
+    batches = [torch.randn(4, 6)]
+    plain, raised = MAS(1.0), MAS(1.0, floor=0.5)
+    for strategy in (plain, raised):
+        strategy.after_task(learner_of(network(), 0, batches))
+    whole = torch.cat([omega.flatten() for omega in plain.omega.values()])
+    for name, omega in plain.omega.items():
+        torch.testing.assert_close(raised.omega[name], omega + 0.5 * whole.mean())
