@@ -91,8 +91,9 @@ def test_an_interrupted_sweep_goes_on_with_what_is_missing(ask):
 def test_sports_share_cells_with_the_four_tasks_and_measure_adaptation(ask):
     outcome, _ = run_experiment("facts-sports", ask(methods=("finetune", "mas")))
     assert outcome.tables[0].rows == [
-        "MAS, adapted to sports, floor 0.3",
+        "MAS, adapted to sports, λ 12, floor 3",
         "MAS, adapted to sports",
+        "MAS, λ 12, floor 3",
         "FineTune",
         "MAS",
     ]

@@ -11,7 +11,7 @@ from factlearn.experiments.reproduce.paper import paper
 from factlearn.experiments.reproduce.registry import experiment
 from factlearn.experiments.reproduce.request import Request
 from factlearn.experiments.reproduce.subsets import (
-    SPORTS_FLOOR,
+    FIRM,
     half_cells,
     halves,
     map_within,
@@ -99,13 +99,18 @@ def sports(request: Request, outcome: Outcome) -> None:
     learned = by_method(request, "agglomerative", request.chosen([*FOUR[:3], OURS, "joint"]))
     first = next(iter(learned.values()))[0]
     facts = sports_facts(first)
-    adapted = request.learn(sports_cells(request, facts))
-    floored = request.learn(sports_cells(request, facts, SPORTS_FLOOR))
-    learned = {"mas floor": floored, "mas adapted": adapted, **learned}
+    learned = {
+        "mas firm": request.learn(sports_cells(request, facts, firm=True)),
+        "mas adapted": request.learn(sports_cells(request, facts)),
+        "mas whole": request.learn(sports_cells(request, [], firm=True)),
+        **learned,
+    }
+    firm = f"λ {FIRM['lambda']:g}, floor {FIRM['floor']:g}"
     names = {
         **NAMES,
+        "mas firm": f"MAS, adapted to sports, {firm}",
         "mas adapted": "MAS, adapted to sports",
-        "mas floor": f"MAS, adapted to sports, floor {SPORTS_FLOOR:g}",
+        "mas whole": f"MAS, {firm}",
     }
     wanted = [str(fact) for fact in facts]
     curve = {method: [_subset_curve(result, wanted) for result in results] for method, results in learned.items()}
@@ -124,10 +129,10 @@ def sports(request: Request, outcome: Outcome) -> None:
     )
     kept = {method: mean(values[-1] / values[0] for values in curves_) for method, curves_ in curve.items()}
     end = {method: mean(values[-1] for values in curves_) for method, curves_ in curve.items()}
-    for method in ("mas floor", "mas adapted"):
+    for method in ("mas firm", "mas adapted"):
         outcome.say(f"{names[method]}: keeps at least 0.85 of what it had after the first task", kept[method] >= 0.85,
                     f"keeps {kept[method]:.2f}")  # fmt: skip
-        for other in ("mas", "si", "finetune"):
+        for other in ("mas whole", "mas", "si", "finetune"):
             if other in end:
                 outcome.say(f"{names[method]}: ends above {names[other]} on sports", end[method] > end[other],
                             f"{end[method]:.3f} and {end[other]:.3f}, which keeps {kept[other]:.2f}")  # fmt: skip
