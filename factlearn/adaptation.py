@@ -70,10 +70,11 @@ def learn_more(run: Run, names: Sequence[str]) -> Run:
         raise RunError(f"{run.folder} has learned all its tasks.")
     order = [name for name in by_name if name in learned] + chosen
     order += [name for name in by_name if name not in order]
+    dataset = open_dataset(run.config.data)
+    run.check_data(dataset.fingerprint())
     tasks = TaskSplit(tasks.method, tuple(by_name[name] for name in order), tasks.details)
     tasks.save(run.folder / "tasks.json")
     model = load_model(run)
-    dataset = open_dataset(run.config.data)
     learn_tasks(run, model, dataset, run.language(), tasks, stop_after=len(learned) + len(chosen))
     return run
 

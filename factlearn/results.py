@@ -88,8 +88,7 @@ def load_result(run: Run, *, fresh: bool = False) -> RunResult:
     if not finished:
         raise RunError(f"{run.folder} has no finished stage yet; train it with --resume.")
     dataset = open_dataset(run.config.data)
-    if run.description().get("data_fingerprint") != dataset.fingerprint():
-        raise RunError(f"The data of {run.folder} has changed since it was trained; restore it or train again.")
+    run.check_data(dataset.fingerprint())
     language, tasks = run.language(), run.tasks()
     by_name = {task.name: task for task in tasks.tasks}
     learned = [list(run.stage(stage)["tasks"]) for stage in range(1, finished + 1)]

@@ -136,6 +136,11 @@ class RunDirectory:
         """What `describe` recorded."""
         return _read_json(self.folder / "run.json")
 
+    def check_data(self, fingerprint: str) -> None:
+        """Refuse to go on with data that is no longer what the run was started with."""
+        if self.description().get("data_fingerprint") != fingerprint:
+            raise RunError(f"The data of {self.folder} has changed since it was trained; restore it or train again.")
+
     # Stages
 
     def stage_folder(self, stage: int) -> Path:

@@ -307,8 +307,7 @@ def check_same_run(run: RunDirectory, config: LearningConfig, data_fingerprint: 
     """A run goes on only with the config and the data it was started with."""
     if run.config != config:
         raise RunError(f"{run.folder} was started with another config; resume it with its own config.yaml.")
-    if run.description()["data_fingerprint"] != data_fingerprint:
-        raise RunError(f"The data of {run.folder} has changed since it was started; start a new run.")
+    run.check_data(data_fingerprint)
 
 
 def make_fabric(device: str) -> Any:

@@ -91,13 +91,23 @@ def test_tasks_that_cannot_be_learned_are_named(run, names, says):
         learn_more(run, names)
 
 
+def test_a_run_does_not_go_on_with_data_that_changed(config, manifest, tmp_path):
+    own = manifest.with_name("changing.csv")
+    own.write_text(manifest.read_text())
+    changing = {**config, "data": {**config["data"], "manifest": str(own)}}
+    run = train(parse_config(changing, "test"), tmp_path / "run", stop_after=1)
+    own.write_text("\n".join(own.read_text().splitlines()[:-1]) + "\n")
+    with pytest.raises(RunError, match="has changed"):
+        learn_more(run, [])
+
+
 def test_a_finished_run_has_nothing_left_to_learn(run):
     learn_more(run, [])
     with pytest.raises(RunError, match="all its tasks"):
         learn_more(run, [])
 
 
-@pytest.mark.parametrize("name", ["finetune", "si", "lwf"])
+@pytest.mark.parametrize("name", ["finetune", "si", "lwf", "ridge"])
 def test_methods_that_measure_no_importance_on_images_cannot_adapt(config, tmp_path, name):
     other = train(parse_config({**config, "strategy": {"name": name}}, "test"), tmp_path / name, stop_after=1)
     with pytest.raises(RunError, match="cannot measure importance on images"):

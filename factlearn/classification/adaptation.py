@@ -63,7 +63,6 @@ def learn_more(run: ClassRun, count: int | None = None) -> ClassRun:
     if not finished:
         raise RunError(f"{run.folder} has no finished task to go on from; train it with --resume.")
     sequence = open_sequence(run.config.data, run.config.seed)
-    if run.description().get("data_fingerprint") != sequence.fingerprint:
-        raise RunError(f"The data of {run.folder} has changed since it was trained; restore it or train again.")
+    run.check_data(sequence.fingerprint)
     learn_tasks(run, load_model(run), sequence, stop_after=None if count is None else finished + count)
     return run

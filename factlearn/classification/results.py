@@ -119,8 +119,7 @@ def load_result(run: ClassRun, *, fresh: bool = False) -> ClassResult:
     if not finished:
         raise RunError(f"{run.folder} has no finished stage yet; train it with --resume.")
     sequence = open_sequence(run.config.data, run.config.seed)
-    if run.description().get("data_fingerprint") != sequence.fingerprint:
-        raise RunError(f"The data of {run.folder} has changed since it was trained; restore it or train again.")
+    run.check_data(sequence.fingerprint)
     return ClassResult(run, sequence, [_stage(run, sequence, number, fresh) for number in range(1, finished + 1)])
 
 
