@@ -52,7 +52,7 @@ def main() -> None:
         _stop(str(error), 2)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:  # how Typer ends a command at Ctrl-C
-            _stop("Interrupted. A training run goes on from its last checkpoint with --resume.", _INTERRUPTED)
+            _stop("Interrupted; nothing is left half-written. A training run goes on with --resume.", _INTERRUPTED)
         raise
     except BrokenPipeError:
         sys.stderr.close()
