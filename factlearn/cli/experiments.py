@@ -35,13 +35,13 @@ def report(
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Write a PDF too; needs Chromium or Chrome.")] = False,
 ) -> None:
-    """One page that shows what was learned and forgotten, with every plot as SVG and CSV beside it."""
-    from factlearn.experiments.naming import load_runs
-    from factlearn.experiments.report import write_report
+    """One page of what runs, of facts or of classes, learned and forgot; every plot as SVG and CSV beside it."""
+    from factlearn.experiments.naming import load_any_runs
+    from factlearn.experiments.report import write_any_report
     from factlearn.experiments.report.pdf import find_browser, write_pdf
 
     browser = find_browser() if pdf else None
-    written = write_report(load_runs(runs), out, title=title, queries=query or (), k=k)
+    written = write_any_report(load_any_runs(runs), out, title=title, queries=query or (), k=k)
     if browser:
         written.append(write_pdf(out, browser))
     for path in written:

@@ -7,18 +7,18 @@ from factlearn.experiments.figures import COLOURS, Plot, new_figure, svg_of, tid
 from factlearn.experiments.naming import method_title, strength
 from factlearn.facts import Relevance
 from factlearn.results import RunResult
-from factlearn.runs import Run
+from factlearn.runs import RunDirectory
 
 MEGABYTE = 1e6
 
 
-def memory_of(run: Run) -> list[dict[str, int]]:
+def memory_of(run: RunDirectory) -> list[dict[str, int]]:
     """The bytes recorded after each stage; empty where a run recorded none."""
     records = [run.stage(stage).get("memory") for stage in range(1, run.finished_stages() + 1)]
     return [record for record in records if record]
 
 
-def memory_bars(runs: Mapping[str, Run]) -> Plot | None:
+def memory_bars(runs: Mapping[str, RunDirectory]) -> Plot | None:
     """Bytes beside the network itself, in the middle of the last stage and kept after it, a group a method."""
     kept = {method: records[-1] for method, run in runs.items() if (records := memory_of(run))}
     if not kept:
@@ -45,11 +45,11 @@ def memory_bars(runs: Mapping[str, Run]) -> Plot | None:
     return Plot("memory", svg_of(figure), header, rows, "Bars: memory that each method needs beside the network.")
 
 
-def timings(results: Mapping[str, RunResult]) -> list[list[Any]]:
+def timings(runs: Mapping[str, RunDirectory]) -> list[list[Any]]:
     """Method, seconds of each stage, seconds in all."""
     rows = []
-    for method, result in results.items():
-        seconds = [float(result.run.stage(s).get("seconds", 0.0)) for s in range(1, len(result.evaluations) + 1)]
+    for method, run in runs.items():
+        seconds = [float(run.stage(stage).get("seconds", 0.0)) for stage in range(1, run.finished_stages() + 1)]
         rows.append([method, seconds, sum(seconds)])
     return rows
 

@@ -9,7 +9,8 @@ from rich.table import Table
 from factlearn.assets import fetch as fetch_asset
 from factlearn.assets import find_asset
 from factlearn.config import RunConfig, load_config, parse_config
-from factlearn.experiments.plots import curves_svg
+from factlearn.experiments.course import courses_of
+from factlearn.experiments.plots import curves
 from factlearn.experiments.report import write_report
 from factlearn.experiments.reproduce.request import config_file
 from factlearn.facts import Relevance
@@ -49,7 +50,7 @@ def run_demo(out: Path, index: Path) -> None:
         console.print(hits_table(query, hits))
         contact_sheet(hits, out / f"query-{place}.png", query=query)
     with atomic_write(out / "forgetting.svg") as stream:
-        stream.write(curves_svg(results, [None, results["MAS"].tasks.tasks[0].name]))
+        stream.write(curves(courses_of(results), [None, results["MAS"].tasks.tasks[0].name]).svg)
     report = out / "report.html"
     write_report(list(results.values()), report, queries=QUERIES, title="Learning facts without forgetting")
     console.print(

@@ -2,12 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-from factlearn.config import RunConfig
+from factlearn.classification.results import ClassResult
+from factlearn.classification.results import load_result as load_class_result
+from factlearn.classification.runs import ClassRun, open_any
+from factlearn.config import LearningConfig
 from factlearn.errors import RunError
 from factlearn.lifelong.config import ImportanceConfig
 from factlearn.results import RunResult, load_result
-from factlearn.runs import Run
+from factlearn.runs import Run, RunDirectory
+
+
+class HasRun(Protocol):
+    """What was found of a run, whatever its kind."""
+
+    @property
+    def run(self) -> RunDirectory: ...
+
+
+AnyRun = TypeVar("AnyRun", bound=HasRun)
 
 TITLES = {
     "finetune": "FineTune",
@@ -25,7 +39,7 @@ TITLES = {
 }
 
 
-def method_title(config: RunConfig) -> str:
+def method_title(config: LearningConfig) -> str:
     """The method, and where its importance comes from if not from the training images."""
     strategy = config.strategy
     title = TITLES.get(strategy.name, strategy.name)
@@ -41,21 +55,21 @@ def at_once(result: RunResult) -> bool:
     return len(result.learned) == 1 and len(result.learned[0]) > 1
 
 
-def strength(config: RunConfig) -> float | None:
+def strength(config: LearningConfig) -> float | None:
     """Lambda, where the method has one."""
     return getattr(config.strategy, "lambda_", None)
 
 
-def group_runs(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
+def group_runs(results: Sequence[AnyRun]) -> dict[str, list[AnyRun]]:
     """Runs by method; within a method they differ by seed alone.
 
     Runs of one method that differ in lambda are groups of their own; those that differ in something else are told
     apart by their folder's name.
     """
-    by_title: dict[str, list[RunResult]] = {}
+    by_title: dict[str, list[AnyRun]] = {}
     for result in results:
         by_title.setdefault(method_title(result.run.config), []).append(result)
-    groups: dict[str, list[RunResult]] = {}
+    groups: dict[str, list[AnyRun]] = {}
     for title, members in by_title.items():
         several = len({strength(result.run.config) for result in members}) > 1
         for result in members:
@@ -67,16 +81,16 @@ def group_runs(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
     return groups
 
 
-def _same_but_seed(one: RunResult, other: RunResult) -> bool:
+def _same_but_seed(one: HasRun, other: HasRun) -> bool:
     blank = {"seed": 0}
     return one.run.config.model_copy(update=blank) == other.run.config.model_copy(update=blank)
 
 
-def _seed_taken(result: RunResult, taken: Sequence[RunResult]) -> bool:
+def _seed_taken(result: HasRun, taken: Sequence[HasRun]) -> bool:
     return result.run.config.seed in {other.run.config.seed for other in taken}
 
 
-def first_of_each(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
+def first_of_each(groups: Mapping[str, Sequence[AnyRun]]) -> dict[str, AnyRun]:
     """The runs that share the lowest seed which every method has, or simply the first run of each."""
     shared = set.intersection(*({result.run.config.seed for result in group} for group in groups.values()))
     chosen = {}
@@ -87,10 +101,23 @@ def first_of_each(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunRes
 
 
 def load_runs(folders: Sequence[Path]) -> list[RunResult]:
-    """Evaluate the runs in these folders, each given once.
+    """Evaluate the runs of facts in these folders, each given once.
 
     Raises:
-        RunError: if none is given, one is given twice, or they are of different data.
+        RunError: if none is given, one is given twice or is of a classifier, or they are of different data.
+    """
+    results = load_any_runs(folders)
+    facts = [result for result in results if isinstance(result, RunResult)]
+    if len(facts) < len(results):
+        raise RunError("These are runs of a classifier; `factlearn report` shows and compares them.")
+    return facts
+
+
+def load_any_runs(folders: Sequence[Path]) -> list[RunResult] | list[ClassResult]:
+    """Evaluate the runs in these folders, of facts or of classifiers, each given once.
+
+    Raises:
+        RunError: if none is given, one is given twice, or they are of different kinds or different data.
     """
     places = [folder.resolve() for folder in folders]
     if not places:
@@ -98,8 +125,12 @@ def load_runs(folders: Sequence[Path]) -> list[RunResult]:
     for place, folder in zip(places, folders, strict=True):
         if places.count(place) > 1:
             raise RunError(f"{folder} is given twice; name each run once.")
-    opened = [Run.open(folder) for folder in folders]
-    results = [load_result(run) for run in opened]
+    opened = [open_any(folder) for folder in folders]
+    classifiers = [run for run in opened if isinstance(run, ClassRun)]
+    facts = [run for run in opened if isinstance(run, Run)]
+    if classifiers and facts:
+        raise RunError(f"{facts[0].folder} learned facts and {classifiers[0].folder} classes; give runs of one kind.")
+    results = [load_class_result(run) for run in classifiers] if classifiers else [load_result(run) for run in facts]
     prints = {result.run.description().get("data_fingerprint") for result in results}
     if len(prints) > 1:
         raise RunError("The runs are of different data, so their figures do not compare; give runs of one dataset.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from factlearn.results import RunResult
 
@@ -48,6 +49,14 @@ def most_forgotten(changes: Mapping[str, Sequence[FactChange]], count: int) -> l
         for change in listed:
             worst[change.fact] = max(worst.get(change.fact, -1.0), change.lost)
     return sorted(worst, key=lambda fact: (-worst[fact], fact))[:count]
+
+
+def changes_table(changes: Mapping[str, Sequence[FactChange]]) -> list[dict[str, Any]]:
+    """A row a fact, most forgotten first, with every method's before and after."""
+    by_method = {label: {change.fact: change for change in listed} for label, listed in changes.items()}
+    task = {change.fact: change.task for listed in changes.values() for change in listed}
+    facts = most_forgotten(changes, len(task))
+    return [{"fact": f, "task": task[f], "cells": [table.get(f) for table in by_method.values()]} for f in facts]
 
 
 def telling_facts(changes: Mapping[str, Sequence[FactChange]], count: int, images: Mapping[str, int]) -> list[str]:

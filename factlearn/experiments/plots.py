@@ -3,82 +3,64 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from factlearn.experiments.course import Course
 from factlearn.experiments.figures import COLOURS, GREY, Plot, new_figure, style_of, svg_of, tidy
-from factlearn.experiments.naming import at_once
 from factlearn.experiments.per_fact import FactChange
-from factlearn.facts import Relevance
-from factlearn.results import RunResult
-
-ALL_TITLE = "All test images"
 
 
-def curves(results: Mapping[str, RunResult], tasks: Sequence[str | None], name: str = "curves") -> Plot:
-    """MAP after each stage, a line a method, a panel a task or subset; None stands for the whole test set.
+def curves(courses: Mapping[str, Course], groups: Sequence[str | None], name: str = "curves") -> Plot:
+    """The measure after each stage, a line a method, a panel a task or subset; None stands for everything.
 
     A method that learned all tasks at once is a dashed level line.
     """
-    figure = new_figure(4.6 * len(tasks), 3.2)
-    for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
-        _draw_curves(axes, results, task)
+    figure = new_figure(4.6 * len(groups), 3.2)
+    for axes, group in zip(figure.subplots(1, len(groups), squeeze=False)[0], groups, strict=True):
+        _draw_curves(axes, courses, group)
     rows = [
-        [method, task or "all", after, value]
-        for task in tasks
-        for method, result in results.items()
-        for after, value in _points(result, task)
+        [method, group or "all", after, value]
+        for group in groups
+        for method, course in courses.items()
+        for after, value in course.points(group)
     ]
-    return Plot(name, svg_of(figure), ("method", "test images of", "tasks learned", "MAP"), rows,
-                "Lines: mean average precision after each task, one line a method.")  # fmt: skip
+    measure = next(iter(courses.values())).measure
+    return Plot(name, svg_of(figure), ("method", "test images of", "tasks learned", measure), rows,
+                f"Lines: {measure} after each task, one line a method.")  # fmt: skip
 
 
-def curves_svg(results: Mapping[str, RunResult], tasks: Sequence[str | None]) -> str:
-    """The picture of `curves` alone."""
-    return curves(results, tasks).svg
-
-
-def _draw_curves(axes: Any, results: Mapping[str, RunResult], task: str | None) -> None:
-    steps = max((result.tasks.tasks for result in results.values()), key=len)
-    names = [step.name for step in steps]
-    for place, (method, result) in enumerate(results.items()):
-        points = _points(result, task)
+def _draw_curves(axes: Any, courses: Mapping[str, Course], group: str | None) -> None:
+    first = next(iter(courses.values()))
+    names = max((course.tasks for course in courses.values()), key=len)
+    for place, (method, course) in enumerate(courses.items()):
+        points = course.points(group)
         style = style_of(place)
-        if at_once(result):
+        if course.at_once and points:
             axes.axhline(points[0][1], color=style["color"], linestyle="--", linewidth=1.5, label=method)
         elif points:
             axes.plot(*zip(*points, strict=True), **style, linewidth=2, label=method)
-    axes.set_xticks(range(1, len(names) + 1), [f"after\n{name}" for name in names])
+    axes.set_xticks(
+        range(1, len(names) + 1), [f"after\n{name}" for name in names], fontsize=10 if len(names) < 6 else 7
+    )
     axes.set_xlim(0.7, len(names) + 0.3)
     axes.set_ylim(0, 1)
-    axes.set_ylabel("MAP")
-    title = f"Test images of “{task}”" if task in names else f"The facts of “{task}”"
-    axes.set_title(ALL_TITLE if task is None else title, fontsize=11)
+    axes.set_ylabel(first.measure)
+    title = f"Test images of “{group}”" if group in names else f"The facts of “{group}”"
+    axes.set_title(first.whole_title if group is None else title, fontsize=11)
     axes.grid(axis="y", alpha=0.3)
     tidy(axes)
     axes.legend(frameon=False, fontsize=9)
 
 
-def _points(result: RunResult, task: str | None) -> list[tuple[int, float]]:
-    """How many tasks were learned, and the MAP then."""
-    if task is None:
-        values = [evaluation.map_all for evaluation in result.evaluations]
-    elif task in (names := [step.name for step in result.tasks.tasks]):
-        values = [row[names.index(task)] for row in result.matrix(Relevance.EXACT)]
-    else:
-        values = [found.map if (found := e.exact.subsets.get(task)) else None for e in result.evaluations]
-    return [(len(names), value) for names, value in zip(result.learned, values, strict=True) if value is not None]
-
-
-def heat_map(results: Mapping[str, RunResult]) -> Plot:
-    """MAP of every task (columns) after each stage (rows), a panel a method."""
-    panels = list(results.items())
-    tasks = [task.name for task in panels[0][1].tasks.tasks]
-    figure = new_figure(1.2 + 2.9 * len(panels), 1.2 + 0.45 * len(tasks))
+def heat_map(courses: Mapping[str, Course]) -> Plot:
+    """The measure of every task (columns) after each stage (rows), a panel a method."""
+    first = next(iter(courses.values()))
+    tasks = first.tasks
+    figure = new_figure(1.2 + max(2.9, 0.45 * len(tasks)) * len(courses), 1.2 + 0.45 * len(tasks))
     rows: list[list[Any]] = []
-    for axes, (method, result) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        matrix = result.matrix(Relevance.EXACT)
-        after = ["all at once" if at_once(result) else names[-1] for names in result.learned]
-        shown = [[float("nan") if value is None else value for value in row] for row in matrix]
+    for axes, (method, course) in zip(figure.subplots(1, len(courses), squeeze=False)[0], courses.items(), strict=True):
+        after = course.moments
+        shown = [[float("nan") if value is None else value for value in row] for row in course.matrix]
         axes.imshow(shown, cmap="cividis", vmin=0, vmax=1, aspect="auto")
-        for i, row in enumerate(matrix):
+        for i, row in enumerate(course.matrix):
             for j, value in enumerate(row):
                 rows.append([method, after[i], tasks[j], value])
                 if value is not None:
@@ -88,24 +70,24 @@ def heat_map(results: Mapping[str, RunResult]) -> Plot:
         axes.set_yticks(range(len(after)), [f"after {name}" for name in after], fontsize=8)
         axes.set_title(method, fontsize=11)
         axes.spines[:].set_visible(False)
-    return Plot("map-matrix", svg_of(figure), ("method", "after learning", "task", "MAP"), rows,
-                "Heat maps: mean average precision of each task after each task.")  # fmt: skip
+    return Plot(f"{first.measure.lower()}-matrix", svg_of(figure), ("method", "after learning", "task", first.measure),
+                rows, f"Heat maps: {first.measure} of each task after each task.")  # fmt: skip
 
 
-def forgetting_bars(results: Mapping[str, RunResult]) -> Plot | None:
+def forgetting_bars(courses: Mapping[str, Course]) -> Plot | None:
     """What each method lost of each task but the last: the best it ever had minus what is left."""
-    lost = {method: found for method, result in results.items() if (found := result.forgetting(Relevance.EXACT))}
-    lost = {method: found for method, found in lost.items() if found.per_task}
+    lost = {method: course.lost for method, course in courses.items() if course.lost and course.lost.per_task}
     if not lost:
         return None
-    tasks = [task.name for task in next(iter(results.values())).tasks.tasks]
+    first = next(iter(courses.values()))
+    tasks, measure = first.tasks, f"{first.measure} lost"
     rows = [[method, tasks[place], value] for method, f in lost.items() for place, value in enumerate(f.per_task)]
     rows += [[method, "average", found.average] for method, found in lost.items()]
     groups = [*dict.fromkeys(row[1] for row in rows if row[1] != "average"), "average"]
     figure = new_figure(max(4.6, 1.3 * len(groups) + 1.5), 3)
     axes = figure.add_subplot()
     width = 0.8 / len(lost)
-    for place, method in enumerate(results):
+    for place, method in enumerate(courses):
         if method not in lost:
             continue
         order = list(lost).index(method)
@@ -116,16 +98,25 @@ def forgetting_bars(results: Mapping[str, RunResult]) -> Plot | None:
         axes.bar_label(bars, fmt="%.2f", fontsize=8)
     axes.set_xticks(range(len(groups)), groups)
     axes.axhline(0, color=GREY, linewidth=0.8)
-    axes.set_ylabel("MAP lost")
+    axes.set_ylabel(measure)
     axes.set_title("Lower is better", fontsize=10)
     axes.legend(frameon=False, fontsize=9)
     tidy(axes)
-    return Plot("forgetting", svg_of(figure), ("method", "task", "MAP lost"), rows,
+    return Plot("forgetting", svg_of(figure), ("method", "task", measure), rows,
                 "Bars: how much of each task every method lost by the end.")  # fmt: skip
 
 
-def fact_changes(changes: Mapping[str, Sequence[FactChange]], facts: Sequence[str]) -> Plot:
-    """Some facts' average precision just after they were learned (hollow) and at the end (filled), a row a fact."""
+def fact_changes(
+    changes: Mapping[str, Sequence[FactChange]],
+    facts: Sequence[str],
+    *,
+    kind: str = "fact",
+    measure: str = "average precision",
+) -> Plot:
+    """The measure of some facts just after they were learned (hollow) and at the end (filled), a row a fact.
+
+    `kind` says what they are if not facts; it names the plot.
+    """
     figure = new_figure(6.4, 1.1 + 0.27 * len(facts) * max(1, len(changes) ** 0.5))
     axes = figure.add_subplot()
     rows = []
@@ -147,9 +138,10 @@ def fact_changes(changes: Mapping[str, Sequence[FactChange]], facts: Sequence[st
     axes.set_yticks(range(len(facts)), facts, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("average precision: hollow when just learned, filled at the end")
+    axes.set_xlabel(f"{measure}: hollow when just learned, filled at the end")
     axes.grid(axis="x", alpha=0.3)
     tidy(axes)
     figure.legend(loc="outside upper center", frameon=False, fontsize=9, ncols=4)
-    header = ("method", "fact", "task", "AP just after learning", "AP at the end", "AP lost")
-    return Plot("facts", svg_of(figure), header, rows, "Arrows: each fact from when it was just learned to the end.")
+    header = ("method", kind, "task", f"{measure} just after learning", f"{measure} at the end", f"{measure} lost")
+    plural = "facts" if kind == "fact" else "classes"
+    return Plot(plural, svg_of(figure), header, rows, f"Arrows: each {kind} from when it was just learned to the end.")

@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from factlearn.cli import app
 from factlearn.errors import FactError, FactlearnError, RunError
-from factlearn.experiments.plots import curves_svg
+from factlearn.experiments.course import courses_of
+from factlearn.experiments.plots import curves
 from factlearn.experiments.report import pdf, write_report
 
 
@@ -131,7 +132,8 @@ def test_the_command_writes_the_page_and_refuses_what_is_no_run(results, tmp_pat
 
 
 def test_curves_have_a_panel_a_task_and_name_every_method(results):
-    svg = curves_svg(dict(zip(("FineTune", "MAS", "Joint"), results, strict=True)), [None, "task 1", "sports"])
+    shown = courses_of(dict(zip(("FineTune", "MAS", "Joint"), results, strict=True)))
+    svg = curves(shown, [None, "task 1", "sports"]).svg
     assert svg.count(">FineTune<") == 3
     assert svg.count(">MAS<") == 3
     assert "All test images" in svg

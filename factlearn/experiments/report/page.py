@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,32 +9,19 @@ from factlearn.assembly import fact_embeddings
 from factlearn.errors import RunError
 from factlearn.experiments import cost_plots, plots
 from factlearn.experiments.comparison import paired_tests, score_methods, scores_rows, tests_rows
+from factlearn.experiments.course import courses_of
 from factlearn.experiments.figures import SVG_STYLE, Plot
 from factlearn.experiments.importance_plots import choose_layer, histogram, load_omega, scatter
-from factlearn.experiments.naming import at_once, first_of_each, group_runs, method_title
-from factlearn.experiments.per_fact import FactChange, fact_changes_of, most_forgotten, telling_facts
+from factlearn.experiments.naming import first_of_each, group_runs, method_title
+from factlearn.experiments.per_fact import FactChange, changes_table, fact_changes_of, most_forgotten, telling_facts
 from factlearn.experiments.projection import facts_to_project, project
 from factlearn.experiments.report.pictures import gallery
+from factlearn.experiments.report.sections import TITLE, Plots, about_run, matrix_rows, write_page
 from factlearn.experiments.report.words import forgotten_share, summary
-from factlearn.facts import Relevance
-from factlearn.files import atomic_write
 from factlearn.results import RunResult
 
 MOST_METHODS = 5
 QUERIES = 4
-
-
-@dataclass
-class Section:
-    """The plots of the page, by name, kept for their files too."""
-
-    plots: dict[str, Plot] = field(default_factory=dict)
-
-    def add(self, plot: Plot | None) -> Plot | None:
-        """Keep a plot; None passes through."""
-        if plot is not None:
-            self.plots[plot.name] = plot
-        return plot
 
 
 def write_report(
@@ -61,24 +47,13 @@ def write_report(
     Raises:
         RunError: if there is no run, or the runs are over different tasks.
     """
-    from jinja2 import Environment, PackageLoader
-
     if not results:
         raise RunError("A report needs at least one run.")
     groups = group_runs(results)
     shown = _shown(groups)
-    kept = Section()
+    kept = Plots()
     page = _context(groups, shown, kept, queries, k)
-    folder = path.with_name(f"{path.stem}-files")
-    environment = Environment(loader=PackageLoader("factlearn.experiments"), autoescape=True, trim_blocks=True)
-    text = environment.get_template("report.html").render(
-        title=title or "What was learned, and what was forgotten", files=folder.name, plots=kept.plots, **page
-    )
-    for plot in kept.plots.values():
-        plot.save(folder)
-    with atomic_write(path) as stream:
-        stream.write(text)
-    return [path, folder]
+    return write_page("report.html", path, kept, title=title or TITLE, **page)
 
 
 def _shown(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
@@ -109,21 +84,15 @@ def _mean_map(group: Sequence[RunResult]) -> float:
 def _context(
     groups: Mapping[str, Sequence[RunResult]],
     shown: Mapping[str, RunResult],
-    kept: Section,
+    kept: Plots,
     queries: Sequence[str],
     k: int,
 ) -> dict[str, Any]:
     changes = {label: listed for label, result in shown.items() if (listed := fact_changes_of(result))}
     scores, tests = score_methods(groups), paired_tests(groups)
     first = next(iter(shown.values()))
-    tasks = [task.name for task in first.tasks.tasks]
-    kept.add(plots.curves(shown, [None], "curves-all"))
-    for place, name in enumerate(tasks[:-1] if len(tasks) > 1 else [], 1):
-        kept.add(plots.curves(shown, [name], f"curves-{place}"))
-    for name in first.run.config.evaluation.subsets:
-        kept.add(plots.curves(shown, [name], f"curves-{name}"))
-    kept.add(plots.heat_map(shown))
-    kept.add(plots.forgetting_bars(shown))
+    courses = courses_of(shown)
+    kept.add_courses(courses)
     if changes:
         kept.add(plots.fact_changes(changes, most_forgotten(changes, 16)))
     kept.add(cost_plots.memory_bars({label: result.run for label, result in shown.items()}))
@@ -136,16 +105,16 @@ def _context(
         "summary": summary(shown, scores, tests, changes),
         "tasks": _tasks(first),
         "typical": any(task.typical for task in first.tasks.tasks),
-        "matrices": [_matrix(label, result) for label, result in shown.items()],
+        "matrices": [matrix_rows(label, course) for label, course in courses.items()],
         "galleries": [gallery(shown, text, k) for text in asked],
         "forgotten": [_forgotten(label, listed) for label, listed in changes.items()],
-        "every_fact": _every_fact(changes),
+        "every_fact": changes_table(changes),
         "methods": list(changes),
         "scores": scores_rows(scores),
         "tests": tests_rows(tests),
         "seeds": max(len(group) for group in groups.values()),
-        "timings": cost_plots.timings(shown),
-        "runs": [_run(label, result) for label, result in shown.items()],
+        "timings": cost_plots.timings({label: result.run for label, result in shown.items()}),
+        "runs": [about_run(label, result.run, _data(result)) for label, result in shown.items()],
         "owners": first.run.config.data.source == "emoji",
     }
 
@@ -180,7 +149,7 @@ def _dendrogram(result: RunResult) -> Plot | None:
     return Plot("dendrogram", svg[svg.index("<svg") :], ("fact", "task"), rows, "A tree of the facts by meaning.")
 
 
-def _importance(shown: Mapping[str, RunResult], kept: Section) -> None:
+def _importance(shown: Mapping[str, RunResult], kept: Plots) -> None:
     """Histogram of the first run that keeps importance; scatter against another's, or against its own last stage."""
     found = []
     for label, result in shown.items():
@@ -201,42 +170,11 @@ def _importance(shown: Mapping[str, RunResult], kept: Section) -> None:
         kept.add(scatter(omega, last - omega, (f"{label}, {after}", f"{label}, the tasks after it")))
 
 
-def _matrix(label: str, result: RunResult) -> dict[str, Any]:
-    rows = []
-    stages = zip(result.matrix(Relevance.EXACT), result.learned, result.evaluations, strict=True)
-    for values, learned, evaluation in stages:
-        cells = [None if value is None else (f"{value:.3f}", f"{0.95 * value:.2f}") for value in values]
-        after = "all at once" if at_once(result) else learned[-1]
-        rows.append({"after": after, "cells": cells, "all": f"{evaluation.map_all:.3f}"})
-    lost = result.forgetting(Relevance.EXACT)
-    return {
-        "method": label,
-        "tasks": [task.name for task in result.tasks.tasks],
-        "rows": rows,
-        "forgetting": None if lost is None or not lost.per_task else f"{lost.average:.3f}",
-    }
-
-
 def _forgotten(label: str, listed: Sequence[FactChange], count: int = 10) -> dict[str, Any]:
     return {"method": label, "sentence": forgotten_share(listed), "rows": listed[:count]}
 
 
-def _every_fact(changes: Mapping[str, Sequence[FactChange]]) -> list[dict[str, Any]]:
-    """A row a fact, most forgotten first, with every method's before and after."""
-    by_method = {label: {change.fact: change for change in listed} for label, listed in changes.items()}
-    facts = most_forgotten(changes, 10**6)
-    task = {change.fact: change.task for listed in changes.values() for change in listed}
-    return [{"fact": f, "task": task[f], "cells": [table.get(f) for table in by_method.values()]} for f in facts]
-
-
-def _run(label: str, result: RunResult) -> dict[str, Any]:
-    about = result.run.description()
-    return {
-        "method": label,
-        "folder": str(result.run.folder),
-        "seed": result.run.config.seed,
-        "versions": about.get("versions", {}),
-        "data": f"{about.get('data', result.dataset.name)}, {len(result.dataset.of_split('train'))} training and "
-        f"{len(result.dataset.of_split('test'))} test images, fingerprint {about.get('data_fingerprint', '-')}",
-        "config": result.run.config.to_yaml(),
-    }
+def _data(result: RunResult) -> str:
+    train, test = (len(result.dataset.of_split(split)) for split in ("train", "test"))
+    name = result.run.description().get("data", result.dataset.name)
+    return f"{name}, {train} training and {test} test images"

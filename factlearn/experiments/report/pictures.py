@@ -41,6 +41,7 @@ class Found:
     images: list[Retrieved]
     known: bool
     possible: int
+    verb: str = "found"
 
     @property
     def right(self) -> int:
@@ -117,7 +118,7 @@ def _after_each(
     for learned, vectors in zip(result.learned, result.vectors, strict=True):
         best = np.argsort(-masked_scores(vectors, targets, mask)[0], kind="stable")[:k]
         images = [
-            Retrieved(_thumbnail(samples[i].path), str(fact), query.matches(fact, rule))
+            Retrieved(thumbnail(samples[i].path), str(fact), query.matches(fact, rule))
             for i in best
             if (fact := samples[i].fact)
         ]
@@ -136,7 +137,7 @@ def _sentence(in_turn: Mapping[str, list[Found]]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _thumbnail(path: Path) -> str:
+def thumbnail(path: Path) -> str:
     """A small picture as a data address; empty where the image cannot be read any more."""
     try:
         image = load_image(path)

@@ -32,10 +32,10 @@ def summary(
     return sentences
 
 
-def forgotten_share(listed: Sequence[FactChange]) -> str:
-    """How many facts lost noticeably, in words."""
+def forgotten_share(listed: Sequence[FactChange], kinds: str = "facts", measure: str = "average precision") -> str:
+    """How many facts, or classes, lost noticeably, in words."""
     hit = sum(change.lost > NOTICEABLE for change in listed)
-    return f"{hit} of {len(listed)} facts lost more than {NOTICEABLE:g} of their average precision"
+    return f"{hit} of {len(listed)} {kinds} lost more than {NOTICEABLE:g} of their {measure}"
 
 
 def _ending(score: MethodScore, result: RunResult) -> str:

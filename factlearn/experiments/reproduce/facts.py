@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from factlearn.experiments.comparison import gap_closed
+from factlearn.experiments.course import courses_of
 from factlearn.experiments.naming import TITLES
 from factlearn.experiments.plots import curves
 from factlearn.experiments.reproduce.outcome import Entry, Outcome, PaperTable, above, entry
@@ -38,7 +39,7 @@ def four_tasks(request: Request, outcome: Outcome) -> None:
         outcome.tables.append(_four_tasks_table(learned, kind))
         _four_tasks_statements(outcome, learned, kind)
         first = {NAMES[method]: results[0] for method, results in learned.items()}
-        outcome.plots.append(curves(first, [None], f"curves-{kind}"))
+        outcome.plots.append(curves(courses_of(first), [None], f"curves-{kind}"))
     outcome.notes.append(
         "The paper's figures are of the whole VGG-16 after 300 epochs on 6DS, which is not public; ours are of other "
         "data. Orderings compare, absolute figures do not."

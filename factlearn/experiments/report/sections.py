@@ -1,0 +1,75 @@
+"""What the reports on facts and on classes share: the plots of a course, its matrix, the page and its files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from factlearn.experiments import plots
+from factlearn.experiments.course import Course
+from factlearn.experiments.figures import Plot
+from factlearn.files import atomic_write
+from factlearn.runs import RunDirectory
+
+TITLE = "What was learned, and what was forgotten"
+
+
+class Plots(dict[str, Plot]):
+    """The plots of a page by name, kept for their files too."""
+
+    def add(self, plot: Plot | None) -> None:
+        """Keep a plot; None is none."""
+        if plot is not None:
+            self[plot.name] = plot
+
+    def add_courses(self, courses: Mapping[str, Course]) -> None:
+        """Curves over everything, each task but the last, and each subset; the matrix; what was forgotten."""
+        first = next(iter(courses.values()))
+        self.add(plots.curves(courses, [None], "curves-all"))
+        for place, name in enumerate(first.tasks[:-1], 1):
+            self.add(plots.curves(courses, [name], f"curves-{place}"))
+        for name in first.subsets:
+            self.add(plots.curves(courses, [name], f"curves-{name}"))
+        self.add(plots.heat_map(courses))
+        self.add(plots.forgetting_bars(courses))
+
+
+def matrix_rows(label: str, course: Course) -> dict[str, Any]:
+    """A method's matrix as the page's table: each number with how dark its cell is."""
+    rows = []
+    for after, values, whole in zip(course.moments, course.matrix, course.whole, strict=True):
+        cells = [None if value is None else (f"{value:.3f}", f"{0.95 * value:.2f}") for value in values]
+        rows.append({"after": after, "cells": cells, "all": f"{whole:.3f}"})
+    lost = course.lost
+    return {
+        "method": label,
+        "tasks": course.tasks,
+        "rows": rows,
+        "forgetting": None if lost is None or not lost.per_task else f"{lost.average:.3f}",
+    }
+
+
+def about_run(label: str, run: RunDirectory, data: str) -> dict[str, Any]:
+    """How a run was made."""
+    about = run.description()
+    return {
+        "method": label,
+        "folder": str(run.folder),
+        "seed": run.config.seed,
+        "versions": about.get("versions", {}),
+        "data": f"{data}, fingerprint {about.get('data_fingerprint', '-')}",
+        "config": run.config.to_yaml(),
+    }
+
+
+def write_page(template: str, path: Path, kept: Plots, **page: Any) -> list[Path]:
+    """Write the page, and beside it a folder with every plot as SVG and its numbers as CSV; both are returned."""
+    from jinja2 import Environment, PackageLoader
+
+    folder = path.with_name(f"{path.stem}-files")
+    environment = Environment(loader=PackageLoader("factlearn.experiments"), autoescape=True, trim_blocks=True)
+    text = environment.get_template(template).render(files=folder.name, plots=kept, **page)
+    for plot in kept.values():
+        plot.save(folder)
+    with atomic_write(path) as stream:
+        stream.write(text)
+    return [path, folder]
