@@ -1,9 +1,12 @@
 """Options and printing that all commands share."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+_WIDE = 200
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/demo/mas.")]
@@ -15,10 +18,13 @@ SetOption = Annotated[
 
 
 def show(*things: Any) -> None:
-    """Print text and tables."""
+    """Print text and tables; in a file or a pipe, where nobody knows a width, tables are as wide as they need."""
     from rich.console import Console
 
-    Console().print(*things, sep="\n")
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDE
+    console.print(*things, sep="\n")
 
 
 def show_json(value: Any) -> None:

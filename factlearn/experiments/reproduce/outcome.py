@@ -156,9 +156,9 @@ def rich_tables(outcome: Outcome) -> list[Table]:
         compared = any(e.paper is not None for e in content.entries)
         heading = f"{content.title}{' (paper | here)' if compared else ''}"
         table = Table(title=heading, caption=content.note or None)
-        table.add_column("")
+        table.add_column("", overflow="fold")
         for column in content.columns:
-            table.add_column(column, justify="right")
+            table.add_column(column, justify="right", overflow="fold")
         for row in content.rows:
             table.add_row(row, *(content.cell(row, column) for column in content.columns))
         orders = [content.ordering(column) for column in content.columns]
