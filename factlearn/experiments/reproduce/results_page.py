@@ -19,8 +19,8 @@ Written by `factlearn results` from what `factlearn reproduce` left; nothing her
 which stand in `factlearn/experiments/reproduce/remarks.yaml`. A cell reads *paper / here*. The paper trained whole
 networks for hundreds of epochs on data that is not public or not at hand (6DS, Birds, Flowers, …); ours are other data
 and mostly a small scale, named in each section. So orderings compare, absolute figures do not. Minutes of learning are
-the clock's of each run, two at a time on two cores (photos: shared with other work); runs that two experiments use are counted
-in both.
+the clock's of each run, two at a time on two cores (photos: shared with other work); runs that two experiments use
+are counted in both.
 """
 
 
