@@ -10,6 +10,7 @@ from factlearn.assets import fetch as fetch_asset
 from factlearn.assets import find_asset
 from factlearn.config import RunConfig, load_config, parse_config
 from factlearn.experiments.course import courses_of
+from factlearn.experiments.per_fact import fact_changes_of, lost_by_all
 from factlearn.experiments.plots import curves
 from factlearn.experiments.report import write_report
 from factlearn.experiments.reproduce.request import config_file
@@ -52,7 +53,9 @@ def run_demo(out: Path, index: Path) -> None:
     with atomic_write(out / "forgetting.svg") as stream:
         stream.write(curves(courses_of(results), [None, results["MAS"].tasks.tasks[0].name]).svg)
     report = out / "report.html"
-    write_report(list(results.values()), report, queries=QUERIES, title="Learning facts without forgetting")
+    changes = {title: fact_changes_of(result) for title, result in results.items() if title != "Joint"}
+    asked = [*QUERIES, *lost_by_all(changes)]  # also one that MAS forgets
+    write_report(list(results.values()), report, queries=asked, title="Learning facts without forgetting")
     console.print(
         f"\nThe report: {report}\nThe queries' images: {out / 'query-1.png'} to {out / f'query-{len(QUERIES)}.png'}\n"
         f'Ask yourself: factlearn query {index} "<person, *, hand>" --sheet sheet.png',

@@ -39,6 +39,27 @@ TITLES = {
 }
 
 
+EXPLAINED = {
+    "finetune": "learns each task in turn and does nothing about forgetting",
+    "joint": "learns all tasks at once from all their images, which the others may not",
+    "mas": "Memory Aware Synapses: measures which parameters the network's output depends on, and holds them",
+    "l-mas": "Memory Aware Synapses, each layer by itself",
+    "mas-vector": "Memory Aware Synapses, every output by itself",
+    "ewc": "Elastic Weight Consolidation: holds the parameters that the likelihood depends on",
+    "si": "Synaptic Intelligence: holds the parameters that brought the loss down while learning",
+    "lwf": "Learning without Forgetting: keeps the old network's answers to the new images",
+    "ebll": "Encoder Based Lifelong Learning: as LwF, and keeps a code of the features",
+    "imm-mean": "Incremental Moment Matching: the mean of the networks after each task",
+    "imm-mode": "Incremental Moment Matching: the networks after each task, weighed by what mattered to each",
+    "ridge": "solves the outputs in closed form on features that never change",
+}
+
+
+def explained(results: Mapping[str, HasRun]) -> dict[str, str]:
+    """What each method does, in a few words."""
+    return {label: EXPLAINED[result.run.config.strategy.name] for label, result in results.items()}
+
+
 def method_title(config: LearningConfig) -> str:
     """The method, and where its importance comes from if not from the training images."""
     strategy = config.strategy

@@ -51,6 +51,15 @@ def most_forgotten(changes: Mapping[str, Sequence[FactChange]], count: int) -> l
     return sorted(worst, key=lambda fact: (-worst[fact], fact))[:count]
 
 
+def lost_by_all(changes: Mapping[str, Sequence[FactChange]], least: float = 0.3) -> list[str]:
+    """The fact that even the method which kept it best lost most of; none if there is no such, or only one method."""
+    by_method = [{change.fact: change.lost for change in listed} for listed in changes.values()]
+    shared = set.intersection(*(set(each) for each in by_method)) if len(by_method) > 1 else set()
+    kept_best = {fact: min(each[fact] for each in by_method) for fact in shared}
+    worst = sorted(kept_best, key=lambda fact: (-kept_best[fact], fact))[:1]
+    return [fact for fact in worst if kept_best[fact] > least]
+
+
 def changes_table(changes: Mapping[str, Sequence[FactChange]]) -> list[dict[str, Any]]:
     """A row a fact, most forgotten first, with every method's before and after."""
     by_method = {label: {change.fact: change for change in listed} for label, listed in changes.items()}

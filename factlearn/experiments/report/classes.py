@@ -13,7 +13,7 @@ from factlearn.errors import RunError
 from factlearn.experiments import cost_plots, plots
 from factlearn.experiments.comparison import Spread
 from factlearn.experiments.course import Course, courses_of
-from factlearn.experiments.naming import first_of_each, group_runs
+from factlearn.experiments.naming import explained, first_of_each, group_runs
 from factlearn.experiments.per_fact import FactChange, changes_table, most_forgotten, telling_facts
 from factlearn.experiments.report.pictures import Found, Moment, Retrieved, thumbnail
 from factlearn.experiments.report.sections import TITLE, Plots, about_run, matrix_rows, write_page
@@ -74,6 +74,7 @@ def write_class_report(
         kept,
         title=title or TITLE,
         summary=_summary(courses, changes),
+        explained=explained(shown),
         tasks=[{"name": t.name, "classes": len(t.classes), "some": t.classes[:5]} for t in first.sequence.tasks],
         matrices=[matrix_rows(label, course) for label, course in courses.items()],
         galleries=_galleries(shown, telling_facts(changes, CLASSES, images), k),
@@ -140,13 +141,10 @@ def _gallery(shown: Mapping[str, ClassResult], name: str, place: int, label: int
     reference = [
         _found(method, result, place, label, 1, k) for method, result in shown.items() if method not in in_turn
     ]
-    first, last = moments[0].found, moments[-1].found
-    parts = [
-        f"{then.method} {then.right} when just learned and {now.right} at the end"
-        for then, now in zip(first, last, strict=True)
-    ]
+    after = {method: [c.right for m in moments for c in m.found if c.method == method] for method in in_turn}
+    parts = [f"{method} {', '.join(map(str, counts))}" for method, counts in after.items() if counts]
     images = int(np.sum(tasks[place].test.labels == label))
-    sentence = f"Of the {first[0].possible} shown, right: {'; '.join(parts)}."
+    sentence = f"Right, task after task: {'; '.join(parts)}." if parts else ""
     return ClassGallery(name, tasks[place].name, images, moments, reference, sentence)
 
 
@@ -156,7 +154,8 @@ def _found(method: str, result: ClassResult, place: int, label: int, stage: int,
     rows = np.flatnonzero(task.test.labels == label)[:k]
     paths = task.test.paths  # type: ignore[union-attr]
     images = [Retrieved(thumbnail(paths[row]), task.classes[given[row]], bool(given[row] == label)) for row in rows]
-    return Found(method, images, True, len(images), "right")
+    taken = list(dict.fromkeys(image.label for image in images if not image.right))
+    return Found(method, images, True, len(images), "right", f"taken for {', '.join(taken)}" if taken else "")
 
 
 def _summary(courses: Mapping[str, Course], changes: Mapping[str, Sequence[FactChange]]) -> list[str]:

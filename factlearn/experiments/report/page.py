@@ -12,8 +12,15 @@ from factlearn.experiments.comparison import paired_tests, score_methods, scores
 from factlearn.experiments.course import courses_of
 from factlearn.experiments.figures import SVG_STYLE, Plot
 from factlearn.experiments.importance_plots import choose_layer, histogram, load_omega, scatter
-from factlearn.experiments.naming import first_of_each, group_runs, method_title
-from factlearn.experiments.per_fact import FactChange, changes_table, fact_changes_of, most_forgotten, telling_facts
+from factlearn.experiments.naming import explained, first_of_each, group_runs, method_title
+from factlearn.experiments.per_fact import (
+    FactChange,
+    changes_table,
+    fact_changes_of,
+    lost_by_all,
+    most_forgotten,
+    telling_facts,
+)
 from factlearn.experiments.projection import facts_to_project, project
 from factlearn.experiments.report.pictures import gallery
 from factlearn.experiments.report.sections import TITLE, Plots, about_run, matrix_rows, write_page
@@ -100,9 +107,10 @@ def _context(
     kept.add(project(shown, facts_to_project(first)))
     _importance(shown, kept)
     kept.add(_dendrogram(first))
-    asked = list(queries) or telling_facts(changes, QUERIES, _test_images(first))
+    asked = list(queries) or [*telling_facts(changes, QUERIES, _test_images(first)), *lost_by_all(changes)]
     return {
         "summary": summary(shown, scores, tests, changes),
+        "explained": explained(shown),
         "tasks": _tasks(first),
         "typical": any(task.typical for task in first.tasks.tasks),
         "matrices": [matrix_rows(label, course) for label, course in courses.items()],
@@ -112,6 +120,7 @@ def _context(
         "methods": list(changes),
         "scores": scores_rows(scores),
         "tests": tests_rows(tests),
+        "at_once": any(course.at_once for course in courses.values()),
         "seeds": max(len(group) for group in groups.values()),
         "timings": cost_plots.timings({label: result.run for label, result in shown.items()}),
         "runs": [about_run(label, result.run, _data(result)) for label, result in shown.items()],

@@ -35,6 +35,8 @@ class Found:
     Attributes:
         known: whether a fact that answers the query was learned by then.
         possible: how many right images could be among them.
+        verb: what happened to the right ones.
+        remark: to stand below the images.
     """
 
     method: str
@@ -42,6 +44,7 @@ class Found:
     known: bool
     possible: int
     verb: str = "found"
+    remark: str = ""
 
     @property
     def right(self) -> int:
@@ -127,13 +130,14 @@ def _after_each(
 
 
 def _sentence(in_turn: Mapping[str, list[Found]]) -> str:
+    """How many were found after each task, from the one that taught them on."""
     parts = []
     for method, cells in in_turn.items():
         known = [cell for cell in cells if cell.known]
         if len(known) > 1:
-            parts.append(f"{method} found {known[0].right} just after learning and {known[-1].right} at the end")
+            parts.append(f"{method} {', '.join(str(cell.right) for cell in known)}")
             possible = known[-1].possible
-    return f"Of {possible} that could stand first, {'; '.join(parts)}." if parts else ""
+    return f"Of {possible} that could be found, task after task: {'; '.join(parts)}." if parts else ""
 
 
 @lru_cache(maxsize=4096)

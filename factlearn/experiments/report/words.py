@@ -27,6 +27,9 @@ def summary(
         if best and best != worst and best in changes:
             sentences.append(_kept(best, worst, changes))
     if best:
+        in_turn = [s for s in scores if s.method in results and not at_once(results[s.method])]
+        if len(in_turn) > 1:
+            sentences.append(f"Of the methods that learn one task after the other, {best} ends highest.")
         sentences += _gap(best, scores)
         sentences += [_tested(test) for test in tests if best in (test.one, test.other) and worst in _names(test)][:1]
     return sentences
@@ -35,7 +38,7 @@ def summary(
 def forgotten_share(listed: Sequence[FactChange], kinds: str = "facts", measure: str = "average precision") -> str:
     """How many facts, or classes, lost noticeably, in words."""
     hit = sum(change.lost > NOTICEABLE for change in listed)
-    return f"{hit} of {len(listed)} {kinds} lost more than {NOTICEABLE:g} of their {measure}"
+    return f"{hit} of the {len(listed)} {kinds} learned before the last task lost more than {NOTICEABLE:g} {measure}"
 
 
 def _ending(score: MethodScore, result: RunResult) -> str:
@@ -65,9 +68,9 @@ def _examples(listed: Sequence[FactChange]) -> str:
 def _kept(best: str, worst: str, changes: Mapping[str, Sequence[FactChange]]) -> str:
     lost = {change.fact: change for change in changes[worst] if change.lost > NOTICEABLE}
     kept = [change for change in changes[best] if change.fact in lost and change.lost <= NOTICEABLE]
-    share = forgotten_share(changes[best])
+    hit = sum(change.lost > NOTICEABLE for change in changes[best])
     return (
-        f"With {best}, {share}; it kept {len(kept)} of the {len(lost)} that {worst} lost. "
+        f"With {best}, {hit} of them did; it kept {len(kept)} of the {len(lost)} that {worst} lost. "
         f"Hit hardest: {_examples(changes[best])}."
     )
 
