@@ -58,8 +58,10 @@ class Consolidation(Strategy):
     def after_task(self, learner: Learner) -> None:
         """Measure what this task made important and remember the solution; a head of its own never changes again."""
         self._penalty = None
-        measured = self.raised(self.measure(learner))
-        for name, parameter in learner.shared().items():
+        shared = learner.shared()
+        measured = self.measure(learner)
+        measured = self.raised({name: measured[name] for name in shared})
+        for name, parameter in shared.items():
             self.accumulate(name, measured[name], parameter.detach())
 
     def raised(self, importance: dict[str, Tensor]) -> dict[str, Tensor]:

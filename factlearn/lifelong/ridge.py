@@ -71,13 +71,17 @@ class Ridge(Strategy):
             self.cross[name] = self.cross[name].to(seen.device).addmm_(seen.T, wanted[known])
 
     def _solve(self, name: str, layer: nn.Linear) -> None:
-        gram, cross = self.gram[name].double(), self.cross[name].double()
+        gram, cross = (sums[name].to(torch.float64, copy=True) for sums in (self.gram, self.cross))
         count = gram[-1, -1]
         if not count:
             return
         diagonal = gram.diagonal()
         diagonal[:-1] += self.shrinkage * diagonal[:-1].sum() / count
-        weights = torch.cholesky_solve(cross, torch.linalg.cholesky(gram)).to(self.gram[name].dtype)
+        try:
+            factor = torch.linalg.cholesky(gram)
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+            raise ModelError("ridge cannot be solved, the features hardly differ; raise strategy.shrinkage.") from None
+        weights = torch.cholesky_solve(cross, factor).to(self.gram[name].dtype)
         with torch.no_grad():
             layer.weight.copy_(weights[:-1].T)
             layer.bias.copy_(weights[-1])

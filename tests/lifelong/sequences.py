@@ -81,6 +81,9 @@ def learn_sequence(make, tasks=3, output="embedding", stop=None, watch=None):
                 learner = begin(module, strategy, task, each, output)
                 learner.optimizer.load_state_dict(momentum)
             step(learner, strategy, each)
+        if stop == (task, "end"):
+            module, momentum, strategy = interrupted(module, learner, strategy, make)
+            learner = begin(module, strategy, task, each, output)
         if watch:
             watch(task, "training", learner, strategy)
         strategy.after_task(learner)

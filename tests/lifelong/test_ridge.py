@@ -109,3 +109,19 @@ def test_what_has_no_closed_form_is_refused():
         task(Scaled(), [(inputs, targets)])
     with pytest.raises(ModelError, match="with a bias"):
         task(nn.Linear(3, 2, bias=False), [(inputs, targets)])
+
+
+def test_features_that_do_not_differ_are_an_error_in_words():
+    module = nn.Linear(3, 2)
+    learner = Learner(module, torch.optim.SGD(module.parameters(), lr=1.0), 0, [(torch.zeros(4, 3), torch.randn(4, 2))])
+    with pytest.raises(ModelError, match="raise strategy"):
+        Ridge(0.2).after_task(learner)
+
+
+def test_solving_leaves_the_sums_as_they_are():
+    module, strategy = forked().double(), Ridge(0.2)
+    inputs, targets = facts(0)
+    learn(module, strategy, [(inputs.double(), targets.double())])
+    features = torch.cat([module.features(inputs.double()), torch.ones(len(inputs), 1)], dim=1).detach()
+    subject = strategy.gram[f"fork.{UNIT_NAMES[0]}"]
+    torch.testing.assert_close(subject, features.T @ features)

@@ -29,7 +29,7 @@ def test_a_resumed_sequence_is_bit_for_bit_one_never_interrupted(name, output):
         return strategy_named(name, **settings(name))
 
     whole, _ = learn_sequence(make, output=output)
-    for stop in [(0, 7), (1, 0), (2, STEPS - 1)]:
+    for stop in [(0, 7), (1, 0), (2, STEPS - 1), (2, "end")]:
         resumed, _ = learn_sequence(make, output=output, stop=stop)
         assert equal(whole, resumed), stop
 
