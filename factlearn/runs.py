@@ -18,6 +18,9 @@ Every file is written atomically. A run that was killed goes on from its last ch
 
 import json
 import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -106,6 +109,17 @@ class RunDirectory:
         with atomic_write(folder / "config.yaml") as stream:
             stream.write(config.to_yaml())
         return run
+
+    @classmethod
+    @contextmanager
+    def beginning(cls, folder: Path, config: LearningConfig) -> Iterator[Self]:
+        """Start a run and write what belongs to it; if that does not come to its end, nothing of it is left."""
+        run = cls.create(folder, config)
+        try:
+            yield run
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:

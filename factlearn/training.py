@@ -60,16 +60,16 @@ def train(config: RunConfig, out: Path | str, *, resume: bool = False, stop_afte
         run = Run.open(out)
         check_same_run(run, config, dataset.fingerprint())
     else:
-        run = Run.create(out, config)
-        tasks.save(run.folder / "tasks.json")
-        language.save(run.folder / "language")
-        save_tensors(dict(model.prefix.state_dict()), run.folder / "frozen.safetensors")
-        run.describe(
-            data=dataset.name,
-            data_fingerprint=dataset.fingerprint(),
-            language_fingerprint=language.fingerprint,
-            threads=torch.get_num_threads(),
-        )
+        with Run.beginning(out, config) as run:
+            tasks.save(run.folder / "tasks.json")
+            language.save(run.folder / "language")
+            save_tensors(dict(model.prefix.state_dict()), run.folder / "frozen.safetensors")
+            run.describe(
+                data=dataset.name,
+                data_fingerprint=dataset.fingerprint(),
+                language_fingerprint=language.fingerprint,
+                threads=torch.get_num_threads(),
+            )
     try:
         learn_tasks(run, model, dataset, language, tasks, stop_after=stop_after)
     except ImageError:

@@ -51,10 +51,10 @@ def train(config: ClassifyConfig, out: Path | str, *, resume: bool = False, stop
         run = ClassRun.open(out)
         check_same_run(run, config, sequence.fingerprint)
     else:
-        run = ClassRun.create(out, config)
-        run.save_tasks(sequence, values)
-        save_tensors(dict(model.prefix.state_dict()), run.folder / "frozen.safetensors")
-        run.describe(data=sequence.name, data_fingerprint=sequence.fingerprint, threads=torch.get_num_threads())
+        with ClassRun.beginning(out, config) as run:
+            run.save_tasks(sequence, values)
+            save_tensors(dict(model.prefix.state_dict()), run.folder / "frozen.safetensors")
+            run.describe(data=sequence.name, data_fingerprint=sequence.fingerprint, threads=torch.get_num_threads())
     try:
         learn_tasks(run, model, sequence, stop_after=stop_after)
     except ImageError:
