@@ -54,7 +54,7 @@ def run_demo(out: Path, index: Path) -> None:
         stream.write(curves(courses_of(results), [None, results["MAS"].tasks.tasks[0].name]).svg)
     report = out / "report.html"
     changes = {title: fact_changes_of(result) for title, result in results.items() if title != "Joint"}
-    asked = [*QUERIES, *lost_by_all(changes)]  # also one that MAS forgets
+    asked = list(dict.fromkeys([*QUERIES, *lost_by_all(changes)]))  # also one that MAS forgets
     write_report(list(results.values()), report, queries=asked, title="Learning facts without forgetting")
     console.print(
         f"\nThe report: {report}\nThe queries' images: {out / 'query-1.png'} to {out / f'query-{len(QUERIES)}.png'}\n"

@@ -95,11 +95,15 @@ def group_runs(results: Sequence[AnyRun]) -> dict[str, list[AnyRun]]:
         several = len({strength(result.run.config) for result in members}) > 1
         for result in members:
             label = f"{title}, λ = {strength(result.run.config):g}" if several else title
-            taken = groups.get(label, [])
-            if any(_same_but_seed(result, other) is False for other in taken) or _seed_taken(result, taken):
-                label = f"{label}, {result.run.folder.name}"
-            groups.setdefault(label, []).append(result)
+            names = (label, f"{label}, {result.run.folder.name}", f"{label}, {result.run.folder}")
+            free = next((name for name in names if _fits(result, groups.get(name, []))), names[-1])
+            groups.setdefault(free, []).append(result)
     return groups
+
+
+def _fits(result: HasRun, group: Sequence[HasRun]) -> bool:
+    """Whether a run differs from those of a group by its seed alone."""
+    return all(_same_but_seed(result, other) for other in group) and not _seed_taken(result, group)
 
 
 def _same_but_seed(one: HasRun, other: HasRun) -> bool:
@@ -152,7 +156,11 @@ def load_any_runs(folders: Sequence[Path]) -> list[RunResult] | list[ClassResult
     if classifiers and facts:
         raise RunError(f"{facts[0].folder} learned facts and {classifiers[0].folder} classes; give runs of one kind.")
     results = [load_class_result(run) for run in classifiers] if classifiers else [load_result(run) for run in facts]
-    prints = {result.run.description().get("data_fingerprint") for result in results}
-    if len(prints) > 1:
+    if classifiers:  # whose sides can be drawn by the seed
+        prints = {(run.config.seed, run.description().get("data_fingerprint")) for run in classifiers}
+        same = len(prints) == len({seed for seed, _ in prints}) and len({run.config.data for run in classifiers}) == 1
+    else:
+        same = len({run.description().get("data_fingerprint") for run in facts}) == 1
+    if not same:
         raise RunError("The runs are of different data, so their figures do not compare; give runs of one dataset.")
     return results

@@ -30,6 +30,7 @@ def curves(courses: Mapping[str, Course], groups: Sequence[str | None], name: st
 def _draw_curves(axes: Any, courses: Mapping[str, Course], group: str | None) -> None:
     first = next(iter(courses.values()))
     names = max((course.tasks for course in courses.values()), key=len)
+    same_order = all(course.tasks == names[: len(course.tasks)] for course in courses.values())
     for place, (method, course) in enumerate(courses.items()):
         points = course.points(group)
         style = style_of(place)
@@ -38,7 +39,9 @@ def _draw_curves(axes: Any, courses: Mapping[str, Course], group: str | None) ->
         elif points:
             axes.plot(*zip(*points, strict=True), **style, linewidth=2, label=method)
     axes.set_xticks(
-        range(1, len(names) + 1), [f"after\n{name}" for name in names], fontsize=10 if len(names) < 6 else 7
+        range(1, len(names) + 1),
+        [f"after\n{name if same_order else n}" for n, name in enumerate(names, 1)],
+        fontsize=10 if len(names) < 6 else 7,
     )
     axes.set_xlim(0.7, len(names) + 0.3)
     axes.set_ylim(0, 1)
@@ -53,11 +56,12 @@ def _draw_curves(axes: Any, courses: Mapping[str, Course], group: str | None) ->
 def heat_map(courses: Mapping[str, Course]) -> Plot:
     """The measure of every task (columns) after each stage (rows), a panel a method."""
     first = next(iter(courses.values()))
-    tasks = first.tasks
-    figure = new_figure(1.2 + max(2.9, 0.45 * len(tasks)) * len(courses), 1.2 + 0.45 * len(tasks))
+    size = 0.45 * len(first.tasks)
+    figure = new_figure(1.2 + max(2.9, size) * len(courses), 1.2 + size)
     rows: list[list[Any]] = []
     for axes, (method, course) in zip(figure.subplots(1, len(courses), squeeze=False)[0], courses.items(), strict=True):
         after = course.moments
+        tasks = course.tasks
         shown = [[float("nan") if value is None else value for value in row] for row in course.matrix]
         axes.imshow(shown, cmap="cividis", vmin=0, vmax=1, aspect="auto")
         for i, row in enumerate(course.matrix):
@@ -80,8 +84,12 @@ def forgetting_bars(courses: Mapping[str, Course]) -> Plot | None:
     if not lost:
         return None
     first = next(iter(courses.values()))
-    tasks, measure = first.tasks, f"{first.measure} lost"
-    rows = [[method, tasks[place], value] for method, f in lost.items() for place, value in enumerate(f.per_task)]
+    measure = f"{first.measure} lost"
+    rows = [
+        [method, courses[method].tasks[place], value]
+        for method, found in lost.items()
+        for place, value in enumerate(found.per_task)
+    ]
     rows += [[method, "average", found.average] for method, found in lost.items()]
     groups = [*dict.fromkeys(row[1] for row in rows if row[1] != "average"), "average"]
     figure = new_figure(max(4.6, 1.3 * len(groups) + 1.5), 3)
@@ -124,6 +132,7 @@ def fact_changes(
     for place, (method, listed) in enumerate(changes.items()):
         by_fact = {change.fact: change for change in listed}
         style = style_of(place)
+        label: str | None = method
         for row, fact in enumerate(facts):
             change = by_fact.get(fact)
             if change is None:
@@ -132,8 +141,8 @@ def fact_changes(
             axes.annotate("", (change.now, y), (change.then, y),
                           arrowprops={"arrowstyle": "->", "color": style["color"], "linewidth": 1.4})  # fmt: skip
             axes.plot([change.then], [y], style["marker"], color=style["color"], markersize=5, fillstyle="none")
-            label = method if row == 0 else None
             axes.plot([change.now], [y], style["marker"], color=style["color"], markersize=6, label=label)
+            label = None
         rows += [[method, c.fact, c.task, c.then, c.now, c.lost] for c in listed]
     axes.set_yticks(range(len(facts)), facts, fontsize=8)
     axes.invert_yaxis()

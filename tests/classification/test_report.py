@@ -75,3 +75,17 @@ def test_the_command_takes_classifiers_and_says_what_it_cannot_do(results, tmp_p
     assert not (tmp_path / "other.html").exists()
     compared = call("compare", tmp_path / "mas", tmp_path / "finetune")
     assert "factlearn report" in str(compared.exception)
+
+
+def test_seeds_of_data_that_the_seed_draws_are_one_method(digits_config, tmp_path):
+    for seed in (0, 1):
+        learn({**digits_config, "seed": seed}, tmp_path / f"run-{seed}", name="finetune")
+    folders = [str(tmp_path / f"run-{seed}") for seed in (0, 1)]
+    done = CliRunner().invoke(app, ["report", *folders, "--out", str(tmp_path / "page.html")])
+    assert done.exit_code == 0, done.exception
+    assert "<td>FineTune</td><td>2</td>" in (tmp_path / "page.html").read_text()
+    other = {**digits_config, "data": {"source": "permuted-digits", "count": 2}}
+    other["model"] = {**other["model"], "heads": "shared"}
+    learn({**other, "seed": 2}, tmp_path / "other", name="finetune")
+    refused = CliRunner().invoke(app, ["report", *folders, str(tmp_path / "other"), "--out", str(tmp_path / "no.html")])
+    assert "different data" in str(refused.exception)

@@ -14,6 +14,7 @@ from factlearn.errors import RunError
 from factlearn.experiments.comparison import Spread, gap_closed, paired_tests, randomisation_p, score_methods
 from factlearn.experiments.naming import group_runs, load_runs, method_title
 from factlearn.results import load_result
+from factlearn.runs import Run
 from factlearn.training import train
 
 
@@ -99,3 +100,12 @@ def test_the_command_prints_tables_and_json(folders):
     values = json.loads(runner.invoke(app, ["compare", "--json", *map(str, folders)]).stdout)
     assert [entry["method"] for entry in values["methods"]] == ["FineTune", "MAS", "Joint"]
     assert len(values["paired"]) == 3
+
+
+def test_runs_that_differ_in_more_than_the_seed_are_never_averaged(learned, tmp_path):
+    made = []
+    for place, floor in enumerate((0.0, 1.0, 3.0)):
+        folder = shutil.copytree(learned(name="mas", floor=floor).run.folder, tmp_path / str(place) / "mas")
+        made.append(load_result(Run.open(folder)))
+    groups = group_runs(made)
+    assert [len(group) for group in groups.values()] == [1, 1, 1]

@@ -149,3 +149,22 @@ def test_a_browser_prints_the_page(results, tmp_path):
     written = pdf.write_pdf(page, browser)
     assert written == tmp_path / "report.pdf"
     assert written.read_bytes().startswith(b"%PDF")
+
+
+def test_tasks_learned_in_another_order_stand_under_their_own_names(results, learned, tmp_path):
+    from factlearn.experiments.course import Course
+    from factlearn.experiments.plots import curves, forgetting_bars, heat_map
+    from factlearn.forgetting import forgetting
+
+    def course(tasks, first, second):
+        matrix = [[first, None], [first / 2, second]]
+        return Course(tasks, [tasks[:1], tasks], matrix, [0.1, 0.2], forgetting(matrix), "MAP", "All")
+
+    courses = {"one": course(["a", "b"], 0.8, 0.6), "other": course(["b", "a"], 0.4, 0.2)}
+    rows = {(method, task): value for method, after, task, value in heat_map(courses).rows if after == "b"}
+    assert rows["one", "a"] == 0.4
+    assert rows["other", "b"] == 0.4
+    lost = {(method, task): value for method, task, value in forgetting_bars(courses).rows}
+    assert lost["one", "a"] == pytest.approx(0.4)
+    assert lost["other", "b"] == pytest.approx(0.2)
+    assert ("other", "a", 2, 0.2) in [tuple(row) for row in curves(courses, ["a"]).rows]

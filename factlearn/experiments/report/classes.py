@@ -16,8 +16,8 @@ from factlearn.experiments.course import Course, courses_of
 from factlearn.experiments.naming import explained, first_of_each, group_runs
 from factlearn.experiments.per_fact import FactChange, changes_table, most_forgotten, telling_facts
 from factlearn.experiments.report.pictures import Found, Moment, Retrieved, thumbnail
-from factlearn.experiments.report.sections import TITLE, Plots, about_run, matrix_rows, write_page
-from factlearn.experiments.report.words import forgotten_share
+from factlearn.experiments.report.sections import TITLE, Plots, about_run, learned_how, matrix_rows, write_page
+from factlearn.experiments.report.words import NOTICEABLE, forgotten_share
 
 CLASSES = 4
 COLUMNS = ("method", "seeds", "average accuracy", "average forgetting", "just after learning", "not told the task")
@@ -90,6 +90,8 @@ def write_class_report(
         timings=cost_plots.timings({label: result.run for label, result in shown.items()}),
         runs=[about_run(label, result.run, _data(result)) for label, result in shown.items()],
         owners=first.run.config.data.source == "emoji8",
+        shared_head=first.run.config.model.heads == "shared",
+        **learned_how(courses),
     )
 
 
@@ -164,7 +166,10 @@ def _summary(courses: Mapping[str, Course], changes: Mapping[str, Sequence[FactC
     for label, course in courses.items():
         text = f"{label} ends with {course.whole[-1]:.3f} accuracy, the average of {len(course.learned[-1])} tasks"
         if course.at_once:
-            text += "; it saw all tasks at once, so it is the bound the others aim for"
+            bound = ", so it is the bound the others aim for" if len(courses) > 1 else ""
+            text += f"; it saw all tasks at once{bound}"
+        elif course.lost and course.lost.per_task and course.lost.average <= 0:
+            text += "; it lost nothing of the tasks before the last on average"
         elif course.lost and course.lost.per_task:
             lost = course.lost.per_task
             worst = max(range(len(lost)), key=lambda place: lost[place])
@@ -172,10 +177,9 @@ def _summary(courses: Mapping[str, Course], changes: Mapping[str, Sequence[FactC
             text += f"most on “{course.tasks[worst]}” ({lost[worst]:.2f})"
         sentences.append(f"{text}.")
     for label, listed in changes.items():
-        worst_classes = ", ".join(f"{c.fact} ({c.then:.2f} → {c.now:.2f})" for c in listed[:3])
-        sentences.append(
-            f"With {label}, {forgotten_share(listed, 'classes', 'accuracy')}. Hit hardest: {worst_classes}."
-        )
+        hit = [f"{c.fact} ({c.then:.2f} → {c.now:.2f})" for c in listed[:3] if c.lost > NOTICEABLE]
+        examples = f" Hit hardest: {', '.join(hit)}." if hit else ""
+        sentences.append(f"With {label}, {forgotten_share(listed, 'classes', 'accuracy')}.{examples}")
     return sentences
 
 

@@ -23,7 +23,7 @@ from factlearn.experiments.per_fact import (
 )
 from factlearn.experiments.projection import facts_to_project, project
 from factlearn.experiments.report.pictures import gallery
-from factlearn.experiments.report.sections import TITLE, Plots, about_run, matrix_rows, write_page
+from factlearn.experiments.report.sections import TITLE, Plots, about_run, learned_how, matrix_rows, write_page
 from factlearn.experiments.report.words import forgotten_share, summary
 from factlearn.results import RunResult
 
@@ -107,7 +107,8 @@ def _context(
     kept.add(project(shown, facts_to_project(first)))
     _importance(shown, kept)
     kept.add(_dendrogram(first))
-    asked = list(queries) or [*telling_facts(changes, QUERIES, _test_images(first)), *lost_by_all(changes)]
+    telling = [*telling_facts(changes, QUERIES, _test_images(first)), *lost_by_all(changes)]
+    asked = list(queries) or list(dict.fromkeys(telling))
     return {
         "summary": summary(shown, scores, tests, changes),
         "explained": explained(shown),
@@ -120,7 +121,7 @@ def _context(
         "methods": list(changes),
         "scores": scores_rows(scores),
         "tests": tests_rows(tests),
-        "at_once": any(course.at_once for course in courses.values()),
+        **learned_how(courses),
         "seeds": max(len(group) for group in groups.values()),
         "timings": cost_plots.timings({label: result.run for label, result in shown.items()}),
         "runs": [about_run(label, result.run, _data(result)) for label, result in shown.items()],

@@ -48,6 +48,12 @@ def matrix_rows(label: str, course: Course) -> dict[str, Any]:
     }
 
 
+def learned_how(courses: Mapping[str, Course]) -> dict[str, Any]:
+    """How many tasks were learned one after the other, and whether some run learned several at once."""
+    in_turn = [len(course.learned[-1]) for course in courses.values() if not course.at_once]
+    return {"in_turn": max(in_turn, default=0), "at_once": any(course.at_once for course in courses.values())}
+
+
 def about_run(label: str, run: RunDirectory, data: str) -> dict[str, Any]:
     """How a run was made."""
     about = run.description()

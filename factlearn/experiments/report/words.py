@@ -47,8 +47,9 @@ def _ending(score: MethodScore, result: RunResult) -> str:
     if len(score.seeds) > 1:
         text += f" (mean of {len(score.seeds)} seeds)"
     if lost is None or not lost.per_task:
-        bound = "; it saw all tasks at once, so it is the bound the others aim for."
-        return text + (bound if at_once(result) else ".")
+        return text + (
+            "; it saw all tasks at once, so it is the bound for learning them in turn." if at_once(result) else "."
+        )
     average = score.forgetting.mean if score.forgetting else lost.average
     matrix = result.matrix(Relevance.EXACT)
     worst = max(range(len(lost.per_task)), key=lambda place: lost.per_task[place])
