@@ -221,6 +221,17 @@ def test_a_fact_without_word_vectors_is_named_before_anything_is_written(config,
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_cut_off_at_its_beginning_leaves_nothing(config, tmp_path, monkeypatch):
+    def cut(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("factlearn.training.save_tensors", cut)
+        with pytest.raises(KeyboardInterrupt):
+            learn(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 METHODS = ["l-mas", "mas-vector", "ewc", "si", "lwf", "ebll", "imm-mean", "imm-mode"]
 
 
