@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from factlearn.classification.results import ClassResult
+from factlearn.experiments.naming import at_once
 from factlearn.facts import Relevance
 from factlearn.forgetting import Forgetting
 from factlearn.results import RunResult
@@ -38,7 +39,7 @@ class Course:
     @property
     def at_once(self) -> bool:
         """Whether several tasks were learned as one, as Joint does."""
-        return len(self.learned) == 1 and len(self.learned[0]) > 1
+        return at_once(self)
 
     @property
     def moments(self) -> list[str]:

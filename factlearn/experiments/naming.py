@@ -21,6 +21,13 @@ class HasRun(Protocol):
     def run(self) -> RunDirectory: ...
 
 
+class Staged(Protocol):
+    """Anything that says which tasks were learned after each stage."""
+
+    @property
+    def learned(self) -> list[list[str]]: ...
+
+
 AnyRun = TypeVar("AnyRun", bound=HasRun)
 
 TITLES = {
@@ -71,7 +78,7 @@ def method_title(config: LearningConfig) -> str:
     return f"{title} (adapted)"
 
 
-def at_once(result: RunResult) -> bool:
+def at_once(result: Staged) -> bool:
     """Whether several tasks were learned as one, as Joint does."""
     return len(result.learned) == 1 and len(result.learned[0]) > 1
 
@@ -86,7 +93,12 @@ def group_runs(results: Sequence[AnyRun]) -> dict[str, list[AnyRun]]:
 
     Runs of one method that differ in lambda are groups of their own; those that differ in something else are told
     apart by their folder's name.
+
+    Raises:
+        RunError: if there is none.
     """
+    if not results:
+        raise RunError("A report needs at least one run.")
     by_title: dict[str, list[AnyRun]] = {}
     for result in results:
         by_title.setdefault(method_title(result.run.config), []).append(result)

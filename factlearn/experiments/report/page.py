@@ -54,8 +54,6 @@ def write_report(
     Raises:
         RunError: if there is no run, or the runs are over different tasks.
     """
-    if not results:
-        raise RunError("A report needs at least one run.")
     groups = group_runs(results)
     shown = _shown(groups)
     kept = Plots()
