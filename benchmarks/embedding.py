@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from factlearn.allocator import keep_freed_memory
+from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.models.embedder import EmbedderShape, FactEmbedder
 from factlearn.models.inference import embed_images
 from factlearn.models.preprocess import PLAIN, Preprocess, normalise

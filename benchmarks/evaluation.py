@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.ranking import mean_average_precision
+from factlearn.evaluation.ranking import mean_average_precision
 
 Evaluate = Callable[[], float]
 Prepare = Callable[[NDArray, NDArray], Evaluate]

@@ -32,7 +32,7 @@ from rich.table import Table
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.retrieval import FactIndex
-from factlearn.retrieval.optimize import PATTERNS
+from factlearn.retrieval.folder.optimize import PATTERNS
 from factlearn.retrieval.search import Question, nearest, pack
 
 DIMENSION = 300

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import torch
 
-from factlearn.adapted import adaptable_strategy, copy_adapted
-from factlearn.allocator import keep_freed_memory
-from factlearn.assembly import make_preprocess
 from factlearn.classification.data import example_inputs, open_sequence
 from factlearn.classification.results import load_model
 from factlearn.classification.runs import ClassRun
 from factlearn.classification.training import learn_tasks
-from factlearn.datasets.images import find_images
 from factlearn.errors import RunError
+from factlearn.images import find_images
+from factlearn.learning.adapted import adaptable_strategy, copy_adapted
+from factlearn.learning.assembly import make_preprocess
+from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.lifelong.strategy import Learner
 from factlearn.models.inputs import Inputs, Reiterable, in_order, open_inputs
 

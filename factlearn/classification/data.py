@@ -10,36 +10,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from factlearn.assembly import make_preprocess
 from factlearn.classification.config import ClassDataConfig, ClassifyConfig
-from factlearn.classification.model import MultiHeadClassifier
-from factlearn.datasets.classes import ClassSequence, ClassTask, Examples, Pictures, Rows, choose_tasks
+from factlearn.data.classes import ClassSequence, ClassTask, Examples, Pictures, Rows, choose_tasks
 from factlearn.errors import ConfigError
+from factlearn.learning.assembly import make_preprocess
+from factlearn.learning.stages import augmentation_views, run_inputs, shuffled
+from factlearn.models.classifier import MultiHeadClassifier
 from factlearn.models.inputs import Inputs, Positions, in_order, open_inputs
 from factlearn.models.preprocess import PLAIN, View
-from factlearn.stages import augmentation_views, run_inputs, shuffled
 
 
 def open_sequence(config: ClassDataConfig, seed: int) -> ClassSequence:
     """The tasks of a run, in their order."""
     if config.source == "emoji8":
-        from factlearn.datasets.emoji_classes import emoji_classes
+        from factlearn.data.emoji_classes import emoji_classes
 
         return emoji_classes(config.tasks, vendors=config.vendors, classes=config.classes)
     if config.source == "permuted-digits":
-        from factlearn.datasets.digits import permuted_digits
+        from factlearn.data.digits import permuted_digits
 
         return _chosen(permuted_digits(config.count, seed), config.tasks)
     if config.source == "split-digits":
-        from factlearn.datasets.digits import split_digits
+        from factlearn.data.digits import split_digits
 
         return _chosen(split_digits(config.count, seed), config.tasks)
     assert config.root is not None
     if config.source == "paper":
-        from factlearn.datasets.paper_sets import paper_sets
+        from factlearn.data.paper_sets import paper_sets
 
         return paper_sets(config.root, config.tasks, classes=config.classes)
-    from factlearn.datasets.class_folders import class_folders
+    from factlearn.data.class_folders import class_folders
 
     return class_folders(config.root, config.tasks, classes=config.classes, test_share=config.test_share)
 
@@ -171,7 +171,7 @@ def importance_batches(
     if source in ("test", "both"):
         yield from in_order(example_inputs(config, model, [sequence.tasks[task].test]), size)
     elif isinstance(source, Path):
-        from factlearn.datasets.images import find_images
+        from factlearn.images import find_images
 
         inputs = open_inputs(model, make_preprocess(config.model), find_images(source), store=None)
         yield from in_order(inputs, size)

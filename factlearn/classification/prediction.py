@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from factlearn.assembly import make_preprocess
 from factlearn.classification.results import load_model
 from factlearn.classification.runs import ClassRun
-from factlearn.datasets.images import find_images
 from factlearn.errors import RunError
+from factlearn.images import find_images
+from factlearn.learning.assembly import make_preprocess
 from factlearn.models.inference import image_batches
 
 _BATCH = 32

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from factlearn.classification.data import open_sequence
-from factlearn.classification.evaluation import Predictions
-from factlearn.classification.model import MultiHeadClassifier, build_classifier
 from factlearn.classification.runs import ClassRun
 from factlearn.classification.training import predict_tasks
-from factlearn.datasets.classes import ClassSequence
+from factlearn.data.classes import ClassSequence
 from factlearn.errors import RunError
-from factlearn.forgetting import Forgetting, forgetting
+from factlearn.evaluation.classes import Predictions
+from factlearn.evaluation.forgetting import Forgetting, forgetting
+from factlearn.learning.runs import load_tensors
+from factlearn.models.classifier import MultiHeadClassifier, build_classifier
 from factlearn.progress import progress
-from factlearn.runs import load_tensors
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from factlearn.classification.config import ClassifyConfig
 from factlearn.config import LearningConfig
-from factlearn.datasets.classes import ClassSequence
+from factlearn.data.classes import ClassSequence
 from factlearn.errors import RunError
 from factlearn.files import write_json
-from factlearn.runs import Run, RunDirectory
+from factlearn.learning.runs import Run, RunDirectory
 
 
 class ClassRun(RunDirectory):

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from factlearn.allocator import keep_freed_memory
 from factlearn.classification.config import ClassifyConfig
 from factlearn.classification.data import (
     ClassStage,
@@ -19,18 +18,19 @@ from factlearn.classification.data import (
     importance_head,
     open_sequence,
 )
-from factlearn.classification.evaluation import Predictions, nearest_mean_accuracy, predict_task
-from factlearn.classification.model import MultiHeadClassifier, build_classifier
 from factlearn.classification.runs import ClassRun
-from factlearn.datasets.classes import ClassSequence
+from factlearn.data.classes import ClassSequence
 from factlearn.errors import ImageError
+from factlearn.evaluation.classes import Predictions, nearest_mean_accuracy, predict_task
+from factlearn.learning.runs import load_tensors, save_tensors
+from factlearn.learning.training import check_same_run, derived_seed, learn_stage, make_fabric, reused
+from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.lifelong.memory import bytes_of
 from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Strategy
+from factlearn.models.classifier import MultiHeadClassifier, build_classifier
 from factlearn.models.inputs import in_order
 from factlearn.progress import say
-from factlearn.runs import load_tensors, save_tensors
-from factlearn.training import check_same_run, derived_seed, learn_stage, make_fabric, reused
 
 
 def train(config: ClassifyConfig, out: Path | str, *, resume: bool = False, stop_after: int | None = None) -> ClassRun:

@@ -28,8 +28,8 @@ def train(
     loaded = load_classify_config(config, set_ or ())
     folder = out or Path("runs/classify") / f"{config.stem}-{loaded.strategy.name}"
     from factlearn.classification.results import load_result
-    from factlearn.classification.tables import accuracy_table, summary_table
     from factlearn.classification.training import train as learn
+    from factlearn.cli.tables.classes import accuracy_table, summary_table
 
     result = load_result(learn(loaded, folder, resume=resume, stop_after=tasks))
     show(accuracy_table(result), summary_table(result))
@@ -48,7 +48,7 @@ def evaluate(
 
     opened = ClassRun.open(run)
     from factlearn.classification.results import load_result
-    from factlearn.classification.tables import accuracy_table, summary_table
+    from factlearn.cli.tables.classes import accuracy_table, summary_table
 
     result = load_result(opened, fresh=fresh)
     if json:
@@ -73,7 +73,7 @@ def predict(
 
     opened = ClassRun.open(run)
     from factlearn.classification.prediction import predict as predict_images
-    from factlearn.classification.tables import guesses_table
+    from factlearn.cli.tables.classes import guesses_table
 
     guesses = predict_images(opened, images, task=task, top=top, stage=stage)
     if json:
@@ -115,7 +115,7 @@ def learn(
     opened = ClassRun.open(run)
     from factlearn.classification.adaptation import learn_more
     from factlearn.classification.results import load_result
-    from factlearn.classification.tables import accuracy_table, summary_table
+    from factlearn.cli.tables.classes import accuracy_table, summary_table
 
     result = load_result(learn_more(opened, tasks))
     show(accuracy_table(result), summary_table(result))

@@ -61,10 +61,10 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Where runs and outcomes are kept.")] = Path("runs"),
 ) -> None:
     """Repeat a table or figure of the paper; finished runs are used again, so that a sweep can be stopped."""
-    from factlearn.experiments.reproduce.listing import experiments_table
-    from factlearn.experiments.reproduce.outcome import rich_tables
-    from factlearn.experiments.reproduce.registry import load_experiments, run_experiment
-    from factlearn.experiments.reproduce.request import Request
+    from factlearn.experiments.paper.listing import experiments_table
+    from factlearn.experiments.paper.outcome import rich_tables
+    from factlearn.experiments.paper.registry import load_experiments, run_experiment
+    from factlearn.experiments.paper.request import Request
 
     def asked() -> Request:
         chosen = [method.strip() for method in methods.split(",") if method.strip()]
@@ -88,7 +88,7 @@ def results(
     out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs/results.md"),
 ) -> None:
     """Write every outcome that is kept as one page, beside the paper's figures."""
-    from factlearn.experiments.reproduce.results_page import write_results
+    from factlearn.experiments.paper.results_page import write_results
 
     write_results(runs, out)
     print(out)

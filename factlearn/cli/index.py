@@ -45,10 +45,10 @@ def build(
     ] = False,
 ) -> None:
     """Embed images with a run's model and index them."""
-    from factlearn.runs import Run
+    from factlearn.learning.runs import Run
 
     opened = Run.open(run)
-    from factlearn.indexing import build_index
+    from factlearn.indexing.building import build_index
 
     index = build_index(
         opened,
@@ -80,7 +80,7 @@ def add(
     from factlearn.retrieval import FactIndex
 
     opened, source = FactIndex.open(index), _run(run)
-    from factlearn.indexing import add_images, run_of
+    from factlearn.indexing.building import add_images, run_of
 
     report = add_images(opened, images, source, stage=stage, skip_unreadable=skip_unreadable, processes=processes)
     if learn_importance:
@@ -120,7 +120,7 @@ def remove(
 @app.command()
 def info(index: IndexArgument, json: JsonOption = False) -> None:
     """What an index holds, which models made it, and how it is searched."""
-    from factlearn.index_tables import index_info, index_table
+    from factlearn.cli.tables.index import index_info, index_table
     from factlearn.retrieval import FactIndex
 
     about = index_info(FactIndex.open(index))
@@ -139,7 +139,7 @@ def verify(index: IndexArgument) -> None:
     try:
         problems = FactIndex.open(index).verify()
     except FactIndexError as error:
-        from factlearn.retrieval.folder import damaged_files
+        from factlearn.retrieval.folder.files import damaged_files
 
         problems = [str(problem) for problem in damaged_files(Path(index))] or [str(error)]
     if problems:
@@ -155,11 +155,11 @@ def optimize(
     kinds: Annotated[str, typer.Option(help="Kinds to consider: flat, pq, ivf, hnsw.")] = "flat,pq,ivf,hnsw",
 ) -> None:
     """Find the fastest way to search an index that reaches a recall, and use it from now on."""
+    from factlearn.cli.tables.index import trials_table
     from factlearn.errors import FactIndexError
-    from factlearn.index_tables import trials_table
     from factlearn.progress import say
     from factlearn.retrieval import FactIndex
-    from factlearn.retrieval.optimize import KINDS
+    from factlearn.retrieval.folder.optimize import KINDS
 
     chosen = [kind.strip() for kind in kinds.split(",")]
     for kind in chosen:
@@ -181,8 +181,8 @@ def drift(
     from factlearn.retrieval import FactIndex
 
     opened, source = FactIndex.open(index), _run(run)
-    from factlearn.index_tables import drift_table
-    from factlearn.refreshing import measure
+    from factlearn.cli.tables.index import drift_table
+    from factlearn.indexing.refreshing import measure
 
     found = measure(opened, source, stage=stage, each=sample)
     if json:
@@ -204,7 +204,7 @@ def refresh(
 ) -> None:
     """Repair an index from its images, and embed again what gains by a run's newest model."""
     source = _run(run)
-    from factlearn.refreshing import refresh as refresh_index
+    from factlearn.indexing.refreshing import refresh as refresh_index
 
     done = refresh_index(index, source, policy=policy, stage=stage, each=sample)
     print(
@@ -230,19 +230,19 @@ def export(
 @app.command()
 def upgrade(index: IndexArgument) -> None:
     """Bring an index of an earlier format up to date."""
-    from factlearn.retrieval.upgrade import upgrade as upgrade_index
+    from factlearn.retrieval.folder.upgrade import upgrade as upgrade_index
 
     print(f"{index}: brought up to date" if upgrade_index(Path(index)) else f"{index}: is up to date")
 
 
 def _run(path: Path | None):  # type: ignore[no-untyped-def]
-    from factlearn.runs import Run
+    from factlearn.learning.runs import Run
 
     return None if path is None else Run.open(path)
 
 
 def _learn_importance(run, paths: list[Path]) -> None:  # type: ignore[no-untyped-def]
-    from factlearn.adaptation import learn_from_use
+    from factlearn.learning.adaptation import learn_from_use
 
     learned = learn_from_use(run, paths)
     print(f"{run.folder}: importance of {learned.count:.0f} images in use")

@@ -24,9 +24,9 @@ def train(
 
     loaded = load_config(config, set_ or ())
     folder = out or Path("runs") / config.stem
-    from factlearn.results import load_result
-    from factlearn.tables import matrix_table
-    from factlearn.training import train as learn
+    from factlearn.cli.tables.results import matrix_table
+    from factlearn.learning.results import load_result
+    from factlearn.learning.training import train as learn
 
     run = learn(loaded, folder, resume=resume, stop_after=tasks)
     show(matrix_table(load_result(run)))
@@ -40,11 +40,11 @@ def evaluate(
     ] = False,
 ) -> None:
     """MAP after each task, forgetting, and image to fact accuracy of a run."""
-    from factlearn.runs import Run
+    from factlearn.learning.runs import Run
 
     opened = Run.open(run)
-    from factlearn.results import load_result
-    from factlearn.tables import matrix_table, metrics_table
+    from factlearn.cli.tables.results import matrix_table, metrics_table
+    from factlearn.learning.results import load_result
 
     result = load_result(opened, fresh=fresh)
     if json:
@@ -64,12 +64,12 @@ def adapt(
 ) -> None:
     """Measure importance anew on what must not be forgotten, and go on from there with `factlearn learn`."""
     from factlearn.errors import RunError
-    from factlearn.runs import Run
+    from factlearn.learning.runs import Run
 
     opened = Run.open(run)
     if (facts is not None) + (images is not None) + used != 1:
         raise RunError("Say what must not be forgotten with one of --facts FILE, --images DIR and --used.")
-    from factlearn.adaptation import adapt as adapt_run
+    from factlearn.learning.adaptation import adapt as adapt_run
 
     source = lines_of(facts) if facts else images.expanduser().resolve() if images else None
     adapt_run(opened, source, out)
@@ -83,12 +83,12 @@ def learn(
     ] = None,
 ) -> None:
     """Learn the next tasks of a run."""
-    from factlearn.runs import Run
+    from factlearn.learning.runs import Run
 
     opened = Run.open(run)
-    from factlearn.adaptation import learn_more
-    from factlearn.results import load_result
-    from factlearn.tables import matrix_table
+    from factlearn.cli.tables.results import matrix_table
+    from factlearn.learning.adaptation import learn_more
+    from factlearn.learning.results import load_result
 
     show(matrix_table(load_result(learn_more(opened, task or ()))))
 
@@ -101,11 +101,11 @@ def importance(
     out: Annotated[Path, typer.Option(help="The picture to write: .png, .svg or .pdf.")] = Path("importance.png"),
 ) -> None:
     """Histogram of the importance of parameters, or how two runs' importances agree."""
-    from factlearn.runs import Run
+    from factlearn.learning.runs import Run
 
     opened, other = Run.open(run), Run.open(compare) if compare else None
+    from factlearn.cli.tables.results import agreement_table, importance_table
     from factlearn.experiments import importance_plots as plots
-    from factlearn.tables import agreement_table, importance_table
 
     omega = plots.load_omega(opened, stage)
     values = plots.choose_layer(omega, layer)
@@ -126,7 +126,7 @@ def memory(
 ) -> None:
     """Bytes that each run's method needed while learning and between tasks, measured."""
     from factlearn.classification.runs import open_any
-    from factlearn.tables import memory_rows, memory_table
+    from factlearn.cli.tables.results import memory_rows, memory_table
 
     opened = [open_any(run) for run in runs]
     if json:
@@ -143,10 +143,10 @@ def split(
     json: JsonOption = False,
 ) -> None:
     """Split the facts of a dataset into tasks and show them."""
-    from factlearn.assembly import fact_embeddings, make_tasks, open_dataset, open_language
+    from factlearn.cli.tables.results import tasks_table
     from factlearn.config import load_config
-    from factlearn.tables import tasks_table
-    from factlearn.tasks import plot_dendrogram
+    from factlearn.data.tasks import plot_dendrogram
+    from factlearn.learning.assembly import fact_embeddings, make_tasks, open_dataset, open_language
 
     loaded = load_config(config, set_ or ())
     dataset = open_dataset(loaded.data)

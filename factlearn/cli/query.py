@@ -35,10 +35,10 @@ def query(
     sheet: Annotated[Path | None, typer.Option(help="Write the images as one picture.")] = None,
 ) -> None:
     """Find the images that show a fact, or that are like an image."""
+    from factlearn.cli.tables.index import shown_table
+    from factlearn.cli.tables.results import hits_table
     from factlearn.errors import FactIndexError
-    from factlearn.index_tables import shown_table
     from factlearn.retrieval import FactIndex
-    from factlearn.tables import hits_table
 
     facts = facts or []
     if bool(facts) == (image is not None):
@@ -50,7 +50,7 @@ def query(
     options["weights"] = _weights(weights)
     if image is not None:
         from factlearn.cli.index import _learn_importance, _run
-        from factlearn.indexing import embed_one, run_of
+        from factlearn.indexing.building import embed_one, run_of
 
         source = _run(run)
         vector = embed_one(opened, image, source)

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from factlearn.errors import RunError
 from factlearn.facts import Relevance
-from factlearn.results import RunResult
+from factlearn.learning.results import RunResult
 
 FLIPS = 10_000
 SCORE_COLUMNS = ("method", "seeds", "MAP, all", "gap closed", "average forgetting", "image to fact, accuracy@1")

@@ -6,8 +6,8 @@ from typing import Any
 from factlearn.experiments.figures import COLOURS, Plot, new_figure, svg_of, tidy
 from factlearn.experiments.naming import method_title, strength
 from factlearn.facts import Relevance
-from factlearn.results import RunResult
-from factlearn.runs import RunDirectory
+from factlearn.learning.results import RunResult
+from factlearn.learning.runs import RunDirectory
 
 MEGABYTE = 1e6
 

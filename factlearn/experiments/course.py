@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from factlearn.classification.results import ClassResult
+from factlearn.evaluation.forgetting import Forgetting
 from factlearn.experiments.naming import at_once
 from factlearn.facts import Relevance
-from factlearn.forgetting import Forgetting
-from factlearn.results import RunResult
+from factlearn.learning.results import RunResult
 
 AnyResult = RunResult | ClassResult
 

@@ -8,22 +8,22 @@ from rich.table import Table
 
 from factlearn.assets import fetch as fetch_asset
 from factlearn.assets import find_asset
+from factlearn.cli.tables.results import hits_table, matrix_table, number
 from factlearn.config import RunConfig, load_config, parse_config
 from factlearn.experiments.course import courses_of
+from factlearn.experiments.paper.request import config_file
 from factlearn.experiments.per_fact import fact_changes_of, lost_by_all
 from factlearn.experiments.plots import curves
 from factlearn.experiments.report import write_report
-from factlearn.experiments.reproduce.request import config_file
 from factlearn.facts import Relevance
 from factlearn.files import atomic_write
-from factlearn.indexing import build_index
+from factlearn.indexing.building import build_index
+from factlearn.learning.results import RunResult, load_result
+from factlearn.learning.runs import Run
+from factlearn.learning.training import train_or_reuse
 from factlearn.progress import say
-from factlearn.results import RunResult, load_result
 from factlearn.retrieval.index import FactIndex
 from factlearn.retrieval.sheet import contact_sheet
-from factlearn.runs import Run
-from factlearn.tables import hits_table, matrix_table, number
-from factlearn.training import train_or_reuse
 
 TITLES = {"finetune": "FineTune", "mas": "MAS", "joint": "Joint"}
 ASSETS = ("vgg16-imagenet-conv", "glove-6b-50d", "emoji-pictures")

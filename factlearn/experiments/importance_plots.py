@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from factlearn.errors import RunError
 from factlearn.experiments.figures import Plot, new_figure, svg_of, tidy
 from factlearn.files import atomic_write
-from factlearn.runs import Run, load_tensors
+from factlearn.learning.runs import Run, load_tensors
 
 TOP = 1000
 

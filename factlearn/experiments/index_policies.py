@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from factlearn.datasets.base import Sample
-from factlearn.evaluation import evaluate_vectors
+from factlearn.cli.tables.results import number
+from factlearn.data.samples import Sample
+from factlearn.evaluation.facts import evaluate_vectors
 from factlearn.facts import Fact
-from factlearn.results import RunResult, load_result
-from factlearn.retrieval.drift import Targets, measure_drift, sample_groups, shown_facts
-from factlearn.runs import Run
-from factlearn.tables import number
+from factlearn.indexing.drift import Targets, measure_drift, sample_groups, shown_facts
+from factlearn.learning.results import RunResult, load_result
+from factlearn.learning.runs import Run
 
 POLICIES = ("re-embedded", "kept", "guided")
 

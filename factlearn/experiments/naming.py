@@ -9,9 +9,9 @@ from factlearn.classification.results import load_result as load_class_result
 from factlearn.classification.runs import ClassRun, open_any
 from factlearn.config import LearningConfig
 from factlearn.errors import RunError
+from factlearn.learning.results import RunResult, load_result
+from factlearn.learning.runs import Run, RunDirectory
 from factlearn.lifelong.config import ImportanceConfig
-from factlearn.results import RunResult, load_result
-from factlearn.runs import Run, RunDirectory
 
 
 class HasRun(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from factlearn.results import RunResult
+from factlearn.learning.results import RunResult
 
 _ENOUGH_IMAGES = 6
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.assembly import choose_facts
 from factlearn.experiments.figures import GREY, Plot, new_figure, style_of, svg_of
 from factlearn.facts import Fact
-from factlearn.results import RunResult
+from factlearn.learning.assembly import choose_facts
+from factlearn.learning.results import RunResult
 
 MOST_FACTS = 7
 

@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from factlearn.assembly import make_tasks, open_dataset, open_language
 from factlearn.config import RunConfig
-from factlearn.datasets.base import FactDataset
+from factlearn.data.samples import FactDataset
+from factlearn.data.tasks import TaskSplit
 from factlearn.errors import ConfigError
-from factlearn.experiments.reproduce.cells import variant
+from factlearn.experiments.paper.cells import variant
 from factlearn.facts import Fact
 from factlearn.files import atomic_directory, atomic_write, write_json
+from factlearn.learning.assembly import make_tasks, open_dataset, open_language
+from factlearn.learning.runs import Run
+from factlearn.learning.training import derived_seed, train
 from factlearn.progress import say
-from factlearn.runs import Run
-from factlearn.tasks import TaskSplit
-from factlearn.training import derived_seed, train
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 6.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 RATE_FACTORS = (0.3, 1.0, 3.0)

@@ -20,9 +20,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor, nn
 
-from factlearn.allocator import freed_memory_kept
 from factlearn.errors import ModelError
 from factlearn.files import atomic_write
+from factlearn.lifelong.allocator import freed_memory_kept
 from factlearn.lifelong.gradients import forward
 from factlearn.lifelong.gradients.accumulation import Accumulator, reduced_
 from factlearn.lifelong.gradients.general import GeneralPath

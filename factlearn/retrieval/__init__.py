@@ -1,7 +1,7 @@
 """The fact index: images found by triplet text, with wildcards."""
 
-from factlearn.retrieval.backend import Version
 from factlearn.retrieval.hits import Hit, ShownFact
 from factlearn.retrieval.index import FactIndex
+from factlearn.retrieval.store import Version
 
 __all__ = ["FactIndex", "Hit", "ShownFact", "Version"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from factlearn.facts import UNIT_NAMES, Fact
+from factlearn.retrieval.folder.segments import metadata_of
 from factlearn.retrieval.search import Nearest
-from factlearn.retrieval.segments import metadata_of
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError
+from factlearn.evaluation.scoring import unit_scores
 from factlearn.facts import Fact, FactQuery, Vocabulary
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.backend import Backend, Images, Version
-from factlearn.retrieval.folder_backend import FolderBackend
+from factlearn.retrieval.folder.backend import FolderBackend
+from factlearn.retrieval.folder.manifest import ModelEntry
 from factlearn.retrieval.hits import Hit, ShownFact, make_hits
-from factlearn.retrieval.manifest import ModelEntry
 from factlearn.retrieval.negation import rivals_of, shows
 from factlearn.retrieval.options import check_page, filter_of, weights_of
 from factlearn.retrieval.search import Nearest, Question, nearest, nearest_to_all, unpack
-from factlearn.scoring import unit_scores
+from factlearn.retrieval.store import Backend, Images, Version
 
 if TYPE_CHECKING:
-    from factlearn.retrieval.optimize import Trial
+    from factlearn.retrieval.folder.optimize import Trial
 
 Asked = str | Fact | FactQuery
 
@@ -61,7 +61,7 @@ class FactIndex:
         """Write an index of image vectors and open it.
 
         Args:
-            path: the folder to make, or `milvus:...` (see `factlearn.retrieval.milvus`).
+            path: the folder to make, or `milvus:...` (see `factlearn.retrieval.milvus.backend`).
             vectors: float32 [N, 3, D].
             ids: N distinct ids, which order images of equal score.
             paths: where each image is.
@@ -385,8 +385,8 @@ class FactIndex:
         self.__dict__.pop("vocabulary", None)
 
     def optimize(self, **options: Any) -> "list[Trial]":
-        """Choose the fastest way to search that reaches a recall; see `factlearn.retrieval.optimize`."""
-        from factlearn.retrieval.optimize import optimize
+        """Choose the fastest way to search that reaches a recall; see `factlearn.retrieval.folder.optimize`."""
+        from factlearn.retrieval.folder.optimize import optimize
 
         if not isinstance(self.backend, FolderBackend):
             raise FactIndexError(f"{self.path} is searched by its server; only index folders can be optimized here.")
@@ -401,7 +401,7 @@ class FactIndex:
 
 def _backend_of(path: Path | str) -> Any:
     if str(path).startswith("milvus:"):
-        from factlearn.retrieval.milvus import MilvusBackend
+        from factlearn.retrieval.milvus.backend import MilvusBackend
 
         return MilvusBackend
     return FolderBackend

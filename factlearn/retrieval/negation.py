@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.scoring import unit_scores
+from factlearn.evaluation.scoring import unit_scores
 
 
 def rivals_of(

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError, FactlearnError
+from factlearn.evaluation.scoring import check_parts, unit_scores
 from factlearn.retrieval.where import Filter
-from factlearn.scoring import check_parts, unit_scores
 
 UNITS = 3
 CHUNK = 1 << 16

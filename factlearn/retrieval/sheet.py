@@ -6,10 +6,10 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from factlearn.datasets.images import load_image
 from factlearn.errors import FactIndexError, ImageError
 from factlearn.facts import FactQuery, Relevance
 from factlearn.files import atomic_write
+from factlearn.images import load_image
 from factlearn.retrieval.hits import Hit
 
 _PAPER, _TILE, _INK, _FAINT = "#ffffff", "#f1f3f5", "#1f2933", "#7b8794"

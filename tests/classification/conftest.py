@@ -35,7 +35,7 @@ def shapes(tmp_path_factory):
 @pytest.fixture(scope="session")
 def alexnet_weights(tmp_path_factory):
     """AlexNet's convolutions under torchvision's names, with random values."""
-    from factlearn.classification.model import _layers
+    from factlearn.models.classifier import _layers
 
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("weights") / "alexnet.safetensors"

@@ -4,7 +4,7 @@ import torch
 from factlearn.classification.adaptation import adapt, learn_more
 from factlearn.classification.results import load_result
 from factlearn.errors import DatasetError, RunError
-from factlearn.runs import load_tensors
+from factlearn.learning.runs import load_tensors
 from tests.classification.test_training import learn
 
 

@@ -6,10 +6,10 @@ from PIL import Image
 from scipy.io import savemat
 
 from factlearn.assets import fetch
-from factlearn.datasets.class_folders import class_folders, split_by_name
-from factlearn.datasets.digits import permuted_digits, split_digits
-from factlearn.datasets.emoji_classes import CATEGORIES, emoji_classes
-from factlearn.datasets.paper_sets import SETS, paper_sets
+from factlearn.data.class_folders import class_folders, split_by_name
+from factlearn.data.digits import permuted_digits, split_digits
+from factlearn.data.emoji_classes import CATEGORIES, emoji_classes
+from factlearn.data.paper_sets import SETS, paper_sets
 from factlearn.errors import DatasetError
 
 

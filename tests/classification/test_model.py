@@ -2,11 +2,11 @@ import pytest
 import torch
 
 from factlearn.classification.config import ClassifierConfig
-from factlearn.classification.model import _layers, build_classifier
 from factlearn.errors import ModelError
 from factlearn.lifelong.importance import estimate
 from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Learner
+from factlearn.models.classifier import _layers, build_classifier
 from factlearn.models.vision import torchvision
 
 PERCEPTRON = ClassifierConfig(architecture="perceptron", hidden=(12, 8), dropout=0.0)

@@ -5,7 +5,7 @@ from factlearn.classification.config import ClassifyConfig
 from factlearn.classification.runs import ClassRun
 from factlearn.classification.training import train
 from factlearn.config import parse_as
-from factlearn.runs import load_tensors
+from factlearn.learning.runs import load_tensors
 from tests.classification.test_training import learn
 
 

@@ -11,9 +11,9 @@ from factlearn.classification.runs import ClassRun
 from factlearn.classification.training import train, train_or_reuse
 from factlearn.config import parse_as
 from factlearn.errors import ConfigError, FactlearnError, ImageError, RunError
+from factlearn.learning.runs import load_tensors
 from factlearn.lifelong.importance import estimate
 from factlearn.models.inputs import in_order
-from factlearn.runs import load_tensors
 
 METHODS = ["finetune", "joint", "mas", "l-mas", "mas-vector", "ewc", "si", "lwf", "ebll", "imm-mean", "imm-mode"]
 

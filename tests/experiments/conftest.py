@@ -5,8 +5,8 @@ import pytest
 import yaml
 
 from factlearn.config import parse_config
-from factlearn.results import load_result
-from factlearn.training import train
+from factlearn.learning.results import load_result
+from factlearn.learning.training import train
 from tests.conftest import draw
 
 

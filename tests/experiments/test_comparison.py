@@ -13,9 +13,9 @@ from factlearn.config import parse_config
 from factlearn.errors import RunError
 from factlearn.experiments.comparison import Spread, gap_closed, paired_tests, randomisation_p, score_methods
 from factlearn.experiments.naming import group_runs, load_runs, method_title
-from factlearn.results import load_result
-from factlearn.runs import Run
-from factlearn.training import train
+from factlearn.learning.results import load_result
+from factlearn.learning.runs import Run
+from factlearn.learning.training import train
 
 
 @pytest.fixture

@@ -90,8 +90,8 @@ def test_runs_over_other_tasks_cannot_share_a_page(results, learned, tmp_path):
 
 
 def test_a_run_that_has_learned_one_task_so_far_has_a_page(learned, tmp_path):
-    from factlearn.results import load_result
-    from factlearn.runs import Run
+    from factlearn.learning.results import load_result
+    from factlearn.learning.runs import Run
 
     folder = shutil.copytree(learned(name="finetune").run.folder, tmp_path / "short")
     shutil.rmtree(folder / "stages" / "2")
@@ -152,9 +152,9 @@ def test_a_browser_prints_the_page(results, tmp_path):
 
 
 def test_tasks_learned_in_another_order_stand_under_their_own_names(results, learned, tmp_path):
+    from factlearn.evaluation.forgetting import forgetting
     from factlearn.experiments.course import Course
     from factlearn.experiments.plots import curves, forgetting_bars, heat_map
-    from factlearn.forgetting import forgetting
 
     def course(tasks, first, second):
         matrix = [[first, None], [first / 2, second]]

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from factlearn.cli import app
 from factlearn.errors import ConfigError, FactlearnError
-from factlearn.experiments.reproduce.outcome import Entry, Outcome, PaperTable, entry
-from factlearn.experiments.reproduce.paper import paper
-from factlearn.experiments.reproduce.registry import load_experiments, run_experiment
-from factlearn.experiments.reproduce.request import Request
-from factlearn.experiments.reproduce.subsets import halves, links
+from factlearn.experiments.paper.outcome import Entry, Outcome, PaperTable, entry
+from factlearn.experiments.paper.paper import paper
+from factlearn.experiments.paper.registry import load_experiments, run_experiment
+from factlearn.experiments.paper.request import Request
+from factlearn.experiments.paper.subsets import halves, links
 from factlearn.facts import Fact
 
 pytestmark = pytest.mark.usefixtures("cache")

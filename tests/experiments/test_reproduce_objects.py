@@ -1,10 +1,10 @@
 import pytest
 
 from factlearn.experiments.classification_cells import Cell
-from factlearn.experiments.reproduce import objects
-from factlearn.experiments.reproduce.object_plots import accuracy_bars, drop_bars, memory_lines
-from factlearn.experiments.reproduce.outcome import Outcome
-from factlearn.experiments.reproduce.request import Request
+from factlearn.experiments.paper import objects
+from factlearn.experiments.paper.object_plots import accuracy_bars, drop_bars, memory_lines
+from factlearn.experiments.paper.outcome import Outcome
+from factlearn.experiments.paper.request import Request
 
 
 def cell(method, first, second, diverged=False):

@@ -6,12 +6,12 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
-from factlearn.assembly import open_dataset
 from factlearn.cli import app
 from factlearn.config import load_config
 from factlearn.errors import ConfigError
 from factlearn.experiments.tuning import held_out_manifest, tune
-from factlearn.runs import Run
+from factlearn.learning.assembly import open_dataset
+from factlearn.learning.runs import Run
 
 pytestmark = pytest.mark.usefixtures("cache")
 

@@ -6,8 +6,9 @@ from gensim.models import KeyedVectors
 
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
-from factlearn.retrieval import FactIndex, folder
-from factlearn.retrieval.structures import write_structure
+from factlearn.retrieval import FactIndex
+from factlearn.retrieval.folder import files as folder
+from factlearn.retrieval.folder.structures import write_structure
 
 WORDS = ("person", "woman", "dog", "riding", "holding", "bike", "horse", "mountain", "golf")
 FACTS = (

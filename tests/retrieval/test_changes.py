@@ -3,7 +3,8 @@ import pytest
 
 from factlearn.errors import FactError, FactIndexError, LanguageError
 from factlearn.facts import Fact
-from factlearn.retrieval import FactIndex, Version, folder
+from factlearn.retrieval import FactIndex, Version
+from factlearn.retrieval.folder import files as folder
 from tests.retrieval.conftest import FACTS, compact, language_space, more_images
 from tests.retrieval.test_index import QUERIES, brute_force
 

@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 from factlearn.facts import Fact
-from factlearn.retrieval import FactIndex, folder
+from factlearn.retrieval import FactIndex
+from factlearn.retrieval.folder import files as folder
 from tests.retrieval.conftest import WORDS, compact, language_space, link
 
 IDS = [f"set/{number}.png" for number in range(40)]

@@ -10,10 +10,10 @@ pytest.importorskip("milvus_lite")
 
 from factlearn.errors import FactIndexError
 from factlearn.facts import FactQuery
-from factlearn.retrieval import milvus_store
-from factlearn.retrieval.backend import Version
-from factlearn.retrieval.milvus import MilvusBackend
-from factlearn.retrieval.milvus_filter import implied
+from factlearn.retrieval.milvus import search as milvus_store
+from factlearn.retrieval.milvus.backend import MilvusBackend
+from factlearn.retrieval.milvus.filter import implied
+from factlearn.retrieval.store import Version
 from factlearn.retrieval.where import parse_filter
 from tests.retrieval.milvus_images import UNITS, brute_force, collection, described, make, random_filter, release
 

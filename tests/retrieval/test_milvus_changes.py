@@ -12,10 +12,10 @@ pytest.importorskip("milvus_lite")
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex
-from factlearn.retrieval.backend import Version
-from factlearn.retrieval.milvus import MilvusBackend
-from factlearn.retrieval.milvus_client import Address
-from factlearn.retrieval.milvus_filter import json_key, metadata_key
+from factlearn.retrieval.milvus.backend import MilvusBackend
+from factlearn.retrieval.milvus.client import Address
+from factlearn.retrieval.milvus.filter import json_key, metadata_key
+from factlearn.retrieval.store import Version
 from tests.retrieval.conftest import FACTS, language_space
 from tests.retrieval.milvus_images import LANGUAGE, collection, make, release
 

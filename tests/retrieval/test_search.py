@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlearn.errors import FactIndexError
-from factlearn.retrieval import folder
-from factlearn.retrieval.manifest import Manifest, ModelEntry
+from factlearn.retrieval.folder import files as folder
+from factlearn.retrieval.folder.manifest import Manifest, ModelEntry
+from factlearn.retrieval.folder.rows import FolderStore
+from factlearn.retrieval.folder.segments import COLUMNS, items_table
 from factlearn.retrieval.search import Question, nearest, nearest_to_all, pack, unpack
-from factlearn.retrieval.segments import COLUMNS, items_table
-from factlearn.retrieval.store import FolderStore
 from factlearn.retrieval.where import parse_filter
 
 MASKS = [mask for mask in itertools.product([0.0, 1.0], repeat=3) if any(mask)]

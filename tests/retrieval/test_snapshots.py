@@ -11,7 +11,8 @@ import pytest
 
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
-from factlearn.retrieval import FactIndex, folder
+from factlearn.retrieval import FactIndex
+from factlearn.retrieval.folder import files as folder
 from tests.retrieval.conftest import compact, language_space, link, more_images
 from tests.retrieval.test_storage import answers
 

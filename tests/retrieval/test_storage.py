@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from factlearn.errors import FactIndexError
-from factlearn.retrieval import FactIndex, store
-from factlearn.retrieval.manifest import _checksum
-from factlearn.retrieval.repair import restore
+from factlearn.retrieval import FactIndex
+from factlearn.retrieval.folder import rows as store
+from factlearn.retrieval.folder.manifest import _checksum
+from factlearn.retrieval.folder.repair import restore
 from tests.retrieval.conftest import compact, language_space, link, more_images
 
 COPIES = ("index.copy.json", "items.copy.arrow", "removed.copy.npy")

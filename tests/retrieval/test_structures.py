@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlearn.errors import FactIndexError
-from factlearn.retrieval import folder, store
+from factlearn.retrieval.folder import files as folder
+from factlearn.retrieval.folder import rows as store
+from factlearn.retrieval.folder.rows import FolderStore
+from factlearn.retrieval.folder.structures import Coding, write_structure
 from factlearn.retrieval.search import Question, nearest, nearest_to_all, pack
-from factlearn.retrieval.store import FolderStore
-from factlearn.retrieval.structures import Coding, write_structure
 from factlearn.retrieval.where import parse_filter
 from tests.retrieval.test_search import brute_force, plain, store_of
 
@@ -108,7 +109,7 @@ def test_removed_and_filtered_images_are_never_found_and_uncovered_ones_always(
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_fewer_images_than_processors_can_have_a_structure(tmp_path, monkeypatch, count):
-    monkeypatch.setattr("factlearn.retrieval.structures._shard_count", lambda: 4)
+    monkeypatch.setattr("factlearn.retrieval.folder.structures._shard_count", lambda: 4)
     vectors = np.random.default_rng(0).normal(size=(count, 3, DIMENSION)).astype(np.float32)
     names = [str(number) for number in range(count)]
     store_of(tmp_path / "index", vectors, names)

@@ -7,7 +7,7 @@ from factlearn.classification.results import ClassResult
 from factlearn.errors import ConfigError
 from factlearn.experiments.report.classes import write_class_report
 from factlearn.experiments.report.page import write_report
-from factlearn.results import RunResult
+from factlearn.learning.results import RunResult
 
 __all__ = ["write_any_report", "write_class_report", "write_report"]
 

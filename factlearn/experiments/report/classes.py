@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from factlearn.classification.results import ClassResult
-from factlearn.datasets.classes import ClassTask, Pictures
+from factlearn.data.classes import ClassTask, Pictures
 from factlearn.errors import RunError
 from factlearn.experiments import cost_plots, plots
 from factlearn.experiments.comparison import Spread

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from factlearn.assembly import fact_embeddings
 from factlearn.errors import RunError
 from factlearn.experiments import cost_plots, plots
 from factlearn.experiments.comparison import paired_tests, score_methods, scores_rows, tests_rows
@@ -25,7 +24,8 @@ from factlearn.experiments.projection import facts_to_project, project
 from factlearn.experiments.report.pictures import gallery
 from factlearn.experiments.report.sections import TITLE, Plots, about_run, learned_how, matrix_rows, write_page
 from factlearn.experiments.report.words import forgotten_share, summary
-from factlearn.results import RunResult
+from factlearn.learning.assembly import fact_embeddings
+from factlearn.learning.results import RunResult
 
 MOST_METHODS = 5
 QUERIES = 4
@@ -144,7 +144,7 @@ def _dendrogram(result: RunResult) -> Plot | None:
 
     import matplotlib
 
-    from factlearn.tasks import plot_dendrogram
+    from factlearn.data.tasks import plot_dendrogram
 
     if result.tasks.method != "agglomerative":
         return None

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from factlearn.datasets.images import load_image
 from factlearn.errors import FactError, ImageError, LanguageError
+from factlearn.evaluation.scoring import masked_scores
 from factlearn.experiments.naming import at_once
 from factlearn.facts import FactQuery, Relevance
-from factlearn.results import RunResult
-from factlearn.scoring import masked_scores
+from factlearn.images import load_image
+from factlearn.learning.results import RunResult
 
 _THUMBNAIL = 72
 

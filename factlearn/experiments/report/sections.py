@@ -8,7 +8,7 @@ from factlearn.experiments import plots
 from factlearn.experiments.course import Course
 from factlearn.experiments.figures import Plot
 from factlearn.files import atomic_write
-from factlearn.runs import RunDirectory
+from factlearn.learning.runs import RunDirectory
 
 TITLE = "What was learned, and what was forgotten"
 

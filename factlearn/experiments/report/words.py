@@ -6,7 +6,7 @@ from factlearn.experiments.comparison import MethodScore, PairedTest, gap_closed
 from factlearn.experiments.naming import at_once
 from factlearn.experiments.per_fact import FactChange
 from factlearn.facts import Relevance
-from factlearn.results import RunResult
+from factlearn.learning.results import RunResult
 
 NOTICEABLE = 0.1
 """A fact counts as forgotten if it lost more than this much average precision."""

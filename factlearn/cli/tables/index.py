@@ -1,0 +1,117 @@
+"""What is to be said of an index, as tables for people and JSON for programs."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from factlearn.cli.tables.results import number
+
+if TYPE_CHECKING:
+    from factlearn.indexing.refreshing import Drift
+    from factlearn.retrieval import FactIndex, ShownFact
+    from factlearn.retrieval.folder.optimize import Trial
+
+
+def index_info(index: "FactIndex") -> dict[str, Any]:
+    """Everything an index says of itself."""
+    from factlearn.retrieval.folder.backend import FolderBackend
+
+    images = Counter(item["model"] for item in index.items())
+    about: dict[str, Any] = {
+        "index": str(index.path),
+        "images": len(index),
+        "facts": len(index.facts),
+        "dimension": index.dimension,
+        "language": index.backend.about.language,
+        "models": [
+            {"model": name, "images": images[name], "run": entry.run, "stage": entry.stage}
+            for name, entry in index.models.items()
+        ],
+    }
+    if isinstance(index.backend, FolderBackend):
+        manifest = index.backend.manifest
+        structure = manifest.structure
+        about |= {
+            "generation": manifest.generation,
+            "segments": len(manifest.segments),
+            "removed": sum(segment.removed for segment in manifest.segments),
+            "bytes": sum(file.bytes for file in manifest.all_files().values()),
+            "columns": index.backend.columns,
+            "search": {"kind": "flat"} if structure is None else {**structure.settings, **structure.measured},
+        }
+    return about
+
+
+def index_table(about: Mapping[str, Any]) -> Table:
+    """`index_info` for people."""
+    table = Table(title=about["index"], show_header=False)
+    for name, value in about.items():
+        if name == "models":
+            for model in value:
+                where = f"stage {model['stage']} of {model['run']}" if model["run"] else "unknown run"
+                table.add_row("model", f"{model['model']}: {model['images']} images, {where}")
+        elif name == "search":
+            parts = (f"{key} {number(each) if isinstance(each, float) else each}" for key, each in value.items())
+            table.add_row(name, ", ".join(parts))
+        elif name != "index":
+            table.add_row(name, ", ".join(value) if isinstance(value, list) else str(value))
+    return table
+
+
+def trials_table(trials: Sequence["Trial"]) -> Table:
+    """The ways to search that were measured, and the one chosen."""
+    table = Table(title="ways to search")
+    for column in ("kind", "settings"):
+        table.add_column(column)
+    for column in ("recall, full queries", "recall, open units", "ms, median", "MB in memory"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    for trial in trials:
+        settings = ", ".join(f"{k} {v}" for k, v in trial.settings.items() if k not in ("kind", "dimension") and v)
+        measured = trial.note in ("", "chosen")
+        recalls = [number(trial.recall_full), number(trial.recall_wild)]
+        figures = [*recalls, f"{trial.milliseconds:.2f}", f"{trial.memory / 1e6:.1f}"]
+        table.add_row(trial.kind, settings, *(figures if measured else ["-"] * 4), trial.note)
+    return table
+
+
+def drift_table(drift: "Drift", most: int = 15) -> Table:
+    """The facts that move most, losses first, and what the move does to MAP."""
+    version = drift.version
+    title = f"{drift.old} images embedded before {version.fingerprint} (stage {version.stage})"
+    table = Table(title=title, caption=_drift_caption(drift))
+    table.add_column("fact")
+    for column in ("images", "sampled", "moved", "distance before", "after"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    groups = drift.groups if len(drift.groups) <= 2 * most else (*drift.groups[:most], *drift.groups[-most:])
+    for group in groups:
+        figures = [number(value) for value in (group.moved, group.before, group.after)]
+        counts = [str(group.images), str(group.sampled)]
+        table.add_row(str(group.fact), *counts, *figures, "gains" if group.gains else "loses")
+    return table
+
+
+def _drift_caption(drift: "Drift") -> str:
+    if not drift.groups:
+        return "The index is up to date with this model."
+    text = f"{drift.gaining} of {drift.old} images are of facts that gain."
+    if drift.map_before is not None:
+        text += (
+            f" MAP over the sampled images: {number(drift.map_before)} with the old vectors, "
+            f"{number(drift.map_after)} with new ones, {number(drift.map_guided)} with new ones where the fact gains."
+        )
+    return text
+
+
+def shown_table(shown: Sequence["ShownFact"]) -> Table:
+    """The facts an image shows, best first."""
+    table = Table(title="facts it shows")
+    for column in ("rank", "score"):
+        table.add_column(column, justify="right")
+    table.add_column("fact")
+    for rank, each in enumerate(shown, 1):
+        table.add_row(str(rank), number(each.score), str(each.fact))
+    return table

@@ -1,5 +1,0 @@
-"""Sources of pictures and facts, one module each; all give a `FactDataset`."""
-
-from factlearn.datasets.base import SPLITS, FactDataset, Sample
-
-__all__ = ["SPLITS", "FactDataset", "Sample"]

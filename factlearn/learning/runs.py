@@ -1,0 +1,275 @@
+"""The run directory: what was asked for, what was learned, what was measured.
+
+    config.yaml            the whole config, defaults written out
+    run.json               versions, seed, fingerprints of data and language
+    tasks.json             the tasks in their order
+    language/              the language space
+    frozen.safetensors     the weights of the frozen prefix, once
+    metrics.jsonl          a line a training epoch and an evaluation
+    stages/1/              after the first stage (usually one task):
+        model.safetensors        the learned part of the network
+        strategy.safetensors     what the strategy remembers
+        vectors.safetensors      the vectors of the test images (a classifier: predictions.safetensors)
+        stage.json               written last: a stage without it is not finished
+    checkpoint/            the middle of a stage: model, optimizer, position; replaced whole
+
+Every file is written atomically. A run that was killed goes on from its last checkpoint.
+"""
+
+import json
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import yaml
+
+from factlearn.config import LearningConfig, RunConfig, parse_as
+from factlearn.data.tasks import TaskSplit
+from factlearn.errors import RunError
+from factlearn.files import atomic_directory, atomic_write, write_json
+from factlearn.language import LanguageSpace
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = 1
+_PACKAGES = ("torch", "torchvision", "numpy", "gensim", "faiss-cpu", "scikit-learn", "lightning-fabric")
+
+
+def save_tensors(tensors: dict[str, "Tensor"], path: Path) -> None:
+    """Write tensors as safetensors, atomically."""
+    from safetensors.torch import save
+
+    with atomic_write(path, "wb") as stream:
+        stream.write(save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
+
+
+def load_tensors(path: Path) -> dict[str, "Tensor"]:
+    """Read tensors that `save_tensors` wrote."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing; the run is not complete, train it with --resume.") from None
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"{path} is damaged ({error}); train the run again.") from error
+
+
+def versions() -> dict[str, str]:
+    """The versions that shape a result."""
+    from factlearn import __version__
+
+    return {
+        "factlearn": __version__,
+        "python": platform.python_version(),
+        **{p: version(p) for p in _PACKAGES},
+    }
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The middle of a stage: this many of its epochs are done."""
+
+    stage: int
+    epoch: int
+    metric_lines: int
+    module: dict[str, "Tensor"]
+    optimizer: dict[str, "Tensor"]
+    strategy: dict[str, "Tensor"]
+
+
+class RunDirectory:
+    """A run directory, opened: what every run has, whatever it learns."""
+
+    schema: ClassVar[type[LearningConfig]] = LearningConfig
+    command: ClassVar[str] = "factlearn train"
+    config: LearningConfig
+
+    def __init__(self, folder: Path, config: LearningConfig) -> None:
+        self.folder = folder
+        self.config = config
+
+    @classmethod
+    def create(cls, folder: Path, config: LearningConfig) -> Self:
+        """Start a run in a new or empty folder."""
+        if folder.exists() and not folder.is_dir():
+            raise RunError(f"{folder} is a file; give a folder for the run.")
+        if (folder / "config.yaml").exists():
+            raise RunError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
+        if folder.exists() and any(folder.iterdir()):
+            raise RunError(f"{folder} is not empty and holds no run; choose another --out.")
+        run = cls(folder, config)
+        with atomic_write(folder / "config.yaml") as stream:
+            stream.write(config.to_yaml())
+        return run
+
+    @classmethod
+    @contextmanager
+    def beginning(cls, folder: Path, config: LearningConfig) -> Iterator[Self]:
+        """Start a run and write what belongs to it; if that does not come to its end, nothing of it is left."""
+        run = cls.create(folder, config)
+        try:
+            yield run
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Self:
+        """Open a run that exists."""
+        folder = Path(folder)
+        path = folder / "config.yaml"
+        if not path.is_file():
+            raise RunError(f"{folder} holds no run (no config.yaml); train one with `{cls.command}`.")
+        try:
+            raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise RunError(f"{path} is not readable ({' '.join(str(error).split())}).") from error
+        strange = sorted(set(raw) - set(cls.schema.model_fields)) if isinstance(raw, dict) else []
+        if strange:
+            raise RunError(
+                f"{folder} holds another kind of run, not one of `{cls.command}`: its config has {', '.join(strange)}."
+            )
+        return cls(folder, parse_as(cls.schema, raw if isinstance(raw, dict) else {}, str(path)))
+
+    def describe(self, **facts: Any) -> None:
+        """Record versions, seed and fingerprints."""
+        write_json(
+            self.folder / "run.json",
+            {"format": FORMAT, "seed": self.config.seed, "versions": versions(), **facts},
+        )
+
+    def description(self) -> dict[str, Any]:
+        """What `describe` recorded."""
+        return _read_json(self.folder / "run.json")
+
+    def check_data(self, fingerprint: str) -> None:
+        """Refuse to go on with data that is no longer what the run was started with."""
+        if self.description().get("data_fingerprint") != fingerprint:
+            raise RunError(f"The data of {self.folder} has changed since it was trained; restore it or train again.")
+
+    # Stages
+
+    def stage_folder(self, stage: int) -> Path:
+        """Where stage `stage` (from 1) is kept."""
+        return self.folder / "stages" / str(stage)
+
+    def finished_stages(self) -> int:
+        """How many stages are finished."""
+        stage = 0
+        while (self.stage_folder(stage + 1) / "stage.json").is_file():
+            stage += 1
+        return stage
+
+    def stage(self, stage: int) -> dict[str, Any]:
+        """What was recorded of a finished stage."""
+        return _read_json(self.stage_folder(stage) / "stage.json")
+
+    def finish_stage(
+        self,
+        stage: int,
+        files: dict[str, dict[str, "Tensor"]],
+        record: dict[str, Any],
+    ) -> None:
+        """Keep what a stage left, a safetensors file a name; the folder appears whole."""
+        with atomic_directory(self.stage_folder(stage)) as folder:
+            for name, tensors in files.items():
+                save_tensors(tensors, folder / f"{name}.safetensors")
+            write_json(folder / "stage.json", record)
+
+    # Metrics
+
+    @property
+    def metrics_path(self) -> Path:
+        """A JSON object a line."""
+        return self.folder / "metrics.jsonl"
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Everything recorded so far."""
+        if not self.metrics_path.exists():
+            return []
+        return [json.loads(line) for line in self.metrics_path.read_text(encoding="utf-8").splitlines()]
+
+    def log(self, **values: Any) -> None:
+        """Add a line to the metrics."""
+        with open(self.metrics_path, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(values, allow_nan=False) + "\n")
+
+    def rewind_metrics(self, lines: int) -> None:
+        """Drop what was logged after a checkpoint, before going on from it."""
+        if self.metrics_path.exists():
+            kept = self.metrics_path.read_text(encoding="utf-8").splitlines(keepends=True)[:lines]
+            with atomic_write(self.metrics_path) as stream:
+                stream.writelines(kept)
+
+    def lines_before(self, stage: int) -> int:
+        """How many lines the metrics had when the stage before this one was finished."""
+        return int(self.stage(stage - 1)["metric_lines"]) if stage > 1 else 0
+
+    def metric_lines(self) -> int:
+        """How many lines the metrics have."""
+        return len(self.metrics_path.read_bytes().splitlines()) if self.metrics_path.exists() else 0
+
+    # Checkpoints
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep the middle of a stage, in place of the one before."""
+        with atomic_directory(self.folder / "checkpoint") as folder:
+            save_tensors(checkpoint.module, folder / "model.safetensors")
+            save_tensors(checkpoint.optimizer, folder / "optimizer.safetensors")
+            save_tensors(checkpoint.strategy, folder / "strategy.safetensors")
+            position = {
+                "stage": checkpoint.stage,
+                "epoch": checkpoint.epoch,
+                "metric_lines": checkpoint.metric_lines,
+            }
+            write_json(folder / "position.json", position)
+
+    def checkpoint(self, stage: int) -> Checkpoint | None:
+        """The checkpoint in the middle of `stage`, if there is one."""
+        folder = self.folder / "checkpoint"
+        if not (folder / "position.json").is_file():
+            return None
+        position = _read_json(folder / "position.json")
+        if position["stage"] != stage:
+            return None
+        return Checkpoint(
+            **position,
+            module=load_tensors(folder / "model.safetensors"),
+            optimizer=load_tensors(folder / "optimizer.safetensors"),
+            strategy=load_tensors(folder / "strategy.safetensors"),
+        )
+
+
+class Run(RunDirectory):
+    """The directory of a run that learns facts."""
+
+    schema: ClassVar[type[LearningConfig]] = RunConfig
+    config: RunConfig
+
+    def tasks(self) -> TaskSplit:
+        """The tasks of the run."""
+        return TaskSplit.load(self.folder / "tasks.json")
+
+    def language(self) -> LanguageSpace:
+        """The language space of the run."""
+        return LanguageSpace.load(self.folder / "language")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing; the run is not complete, train it with --resume.") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} is damaged ({error}); train the run again.") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged (not an object); train the run again.")
+    return value

@@ -1,0 +1,226 @@
+"""A segment: images embedded by one version of the model, written once and never changed.
+
+    segments/NAME/rows.npy          float32 [count, 3D+3] in the searched form (`search.py`)
+    segments/NAME/sums.npy          uint64 [count]: a checksum of each row
+    segments/NAME/items.arrow       a line an image, in the same order: id, path, fact, what its file looked like,
+                                    and a column `metadata.KEY` a key; memory-mapped when opened
+    segments/NAME/items.copy.arrow  the same once more: vectors can be made again from images, paths cannot
+    deleted/NAME-N/removed.npy      bool [count]: which images were removed by commit N; removed.copy.npy as well
+
+A whole file is checked against its SHA-256 before the first sweep over it; a single row that is fetched is checked
+against its own sum. So nothing damaged is ever served, though opening reads only the small files.
+"""
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from tokenize import TokenError
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from factlearn.errors import FactIndexError
+from factlearn.files import atomic_directory, sha256_file
+from factlearn.retrieval.folder.manifest import FileEntry, SegmentEntry
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS, SUMS, ITEMS, ITEMS_COPY = "rows.npy", "sums.npy", "items.arrow", "items.copy.arrow"
+DELETED, DELETED_COPY = "removed.npy", "removed.copy.npy"
+METADATA = "metadata."
+COLUMNS = ("id", "path", "fact", "bytes", "modified", "sha256")
+_CHUNK = 1 << 13
+
+
+def row_sums(rows: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """A checksum of each row: its 32-bit words, each times an odd number of its own, added modulo 2^64.
+
+    A single changed bit always changes it: an odd number times a power of two is never 0 modulo 2^64 below 2^64.
+    """
+    factors = _odd_numbers(rows.shape[1])
+    words = np.ascontiguousarray(rows).view(np.uint32)
+    sums = [(words[start : start + _CHUNK] * factors).sum(axis=1) for start in range(0, len(words), _CHUNK)]
+    return np.concatenate(sums) if sums else np.empty(0, np.uint64)
+
+
+@cache
+def _odd_numbers(count: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(0).integers(1 << 63, size=count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+def items_table(columns: Mapping[str, Sequence[Any]], metadata: Sequence[Mapping[str, str]]) -> "pa.Table":
+    """The table of `items.arrow`; a metadata key some images lack is null there.
+
+    Raises:
+        FactIndexError: if a value is not Unicode text.
+    """
+    import pyarrow as pa
+
+    values: dict[str, list[Any]] = {name: list(columns[name]) for name in COLUMNS}
+    keys = {key for entry in metadata for key in entry}
+    if wrong := [key for key in keys if not _is_text(key)]:
+        raise FactIndexError(f"The metadata's key {wrong[0]!r} is not Unicode text; rename it.")
+    for key in sorted(keys):
+        values[METADATA + key] = [entry.get(key) for entry in metadata]
+    for name, column in values.items():
+        for image, value in zip(values["id"], column, strict=True):
+            if value is not None and not _is_text(value):
+                raise FactIndexError(f"The {name} of image {image!r} is {value!r}, not Unicode text; rename it.")
+    return pa.table({name: pa.array(column, pa.string()) for name, column in values.items()})
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a string without the lone surrogates that stand for undecodable bytes in file names."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def write_segment(
+    index: Path, name: str, parts: Iterable[NDArray[np.float32]], items: "pa.Table", width: int, model: str
+) -> SegmentEntry:
+    """Write rows, which come in parts, and their items as a new segment; nothing refers to it yet."""
+    folder = index / "segments" / name
+    with atomic_directory(folder) as made:
+        sums = np.empty(items.num_rows, np.uint64)
+        largest = np.zeros(3, np.float32)
+        at = 0
+        with open(made / ROWS, "wb") as stream:  # not mapped: a full disk is then an error, not a signal
+            np.lib.format.write_array_header_1_0(
+                stream, {"descr": "<f4", "fortran_order": False, "shape": (items.num_rows, width)}
+            )
+            for part in parts:
+                stream.write(np.ascontiguousarray(part, "<f4").data)
+                sums[at : at + len(part)] = row_sums(part)
+                largest = np.maximum(largest, part[:, -3:].max(axis=0, initial=0))
+                at += len(part)
+        np.save(made / SUMS, sums, allow_pickle=False)
+        for file in (ITEMS, ITEMS_COPY):
+            _write_table(made / file, items)
+        files = {f"segments/{name}/{file.name}": FileEntry.of(file) for file in sorted(made.iterdir())}
+    subject, predicate, object_ = map(float, largest)
+    return SegmentEntry(
+        name=name, count=items.num_rows, model=model, largest=(subject, predicate, object_), files=files
+    )
+
+
+def write_deleted(index: Path, entry: SegmentEntry, deleted: NDArray[np.bool_], generation: int) -> SegmentEntry:
+    """The segment's entry with other images removed; the file that says which is written."""
+    name = f"{entry.name}-{generation}"
+    with atomic_directory(index / "deleted" / name) as made:
+        for file in (DELETED, DELETED_COPY):
+            np.save(made / file, deleted, allow_pickle=False)
+        files = {f"deleted/{name}/{file.name}": FileEntry.of(file) for file in sorted(made.iterdir())}
+    kept = {path: file for path, file in entry.files.items() if not path.startswith("deleted/")}
+    return entry.model_copy(update={"deleted": name, "removed": int(deleted.sum()), "files": {**kept, **files}})
+
+
+def metadata_of(item: Mapping[str, Any]) -> dict[str, str]:
+    """The metadata in what is stored of an image."""
+    found = ((name.removeprefix(METADATA), value) for name, value in item.items() if name.startswith(METADATA))
+    return {name: value for name, value in found if value is not None}
+
+
+def _write_table(path: Path, table: "pa.Table") -> None:
+    import pyarrow as pa
+
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1 << 16)
+
+
+def read_table(path: Path) -> "pa.Table":
+    """A table that is read from disk as it is looked at."""
+    import pyarrow as pa
+
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def check_size(index: Path, path: str, entry: FileEntry) -> None:
+    """Refuse a file that is missing or cut."""
+    try:
+        size = (index / path).stat().st_size
+    except FileNotFoundError:
+        raise damaged(index, path, "is missing") from None
+    if size != entry.bytes:
+        raise damaged(index, path, f"has {size} bytes instead of {entry.bytes}")
+
+
+def check_content(index: Path, path: str, entry: FileEntry) -> None:
+    """Refuse a file that differs from what was written in a single bit."""
+    check_size(index, path, entry)
+    try:
+        found = sha256_file(index / path)
+    except FileNotFoundError:  # a writer has moved on since
+        raise damaged(index, path, "is missing") from None
+    if found != entry.sha256:
+        raise damaged(index, path, "is damaged (its SHA-256 differs)")
+
+
+def damaged(index: Path, path: str, what: str) -> FactIndexError:
+    """The error for a file that is not as it was written; it names the segment."""
+    part = Path(path).parts
+    where = f" of segment {part[1]}" if part[0] == "segments" else ""
+    return FactIndexError(f"{index / path}{where} {what}; repair the index with `factlearn index refresh`.")
+
+
+class Segment:
+    """A segment, opened; small files are checked at once, rows before they are used."""
+
+    def __init__(self, index: Path, entry: SegmentEntry) -> None:
+        self.index = index
+        self.entry = entry
+        self._rows_path = f"segments/{entry.name}/{ROWS}"
+        self._whole = False
+        self._checking = threading.Lock()
+        for path, file in entry.files.items():
+            if not path.endswith((ITEMS_COPY, DELETED_COPY)):  # never served: `verify` reports them, no query stops
+                (check_size if path == self._rows_path else check_content)(index, path, file)
+        folder = index / "segments" / entry.name
+        try:
+            self._file = open(folder / ROWS, "rb", buffering=0)  # noqa: SIM115  (held open: a writer may unlink it)
+            self.items = read_table(folder / ITEMS)
+            self._sums = np.load(folder / SUMS, mmap_mode="r", allow_pickle=False)
+            self._rows: NDArray[np.float32] = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
+            self.deleted = self._read_deleted()
+        except (OSError, ValueError, MemoryError, OverflowError, SyntaxError, TokenError) as error:
+            raise damaged(index, self._rows_path, f"cannot be read ({error})") from error
+        counts = {len(self._sums), self.items.num_rows, *self._rows.shape[:1]}
+        if counts != {entry.count} or self._rows.ndim != 2 or self._rows.dtype != np.float32:
+            raise damaged(index, self._rows_path, f"does not hold the {entry.count} images it should")
+
+    def _read_deleted(self) -> NDArray[np.bool_] | None:
+        if self.entry.deleted is None:
+            return None
+        path = self.index / "deleted" / self.entry.deleted / DELETED
+        return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self.entry.count
+
+    @property
+    def rows(self) -> NDArray[np.float32]:
+        """All rows, memory-mapped, after the file was checked as a whole."""
+        with self._checking:
+            if not self._whole:
+                self._file.seek(0)
+                if hashlib.file_digest(self._file, "sha256").hexdigest() != self.entry.files[self._rows_path].sha256:  # type: ignore[arg-type]
+                    raise damaged(self.index, self._rows_path, "is damaged (its SHA-256 differs)")
+                self._whole = True
+        return self._rows
+
+    def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Some rows, each checked; read, not mapped, so that they do not pile up in resident memory."""
+        if self._whole:
+            return np.array(self._rows[positions])
+        width = self._rows.shape[1]
+        taken = np.empty((len(positions), width), np.float32)
+        for row, position in zip(taken, positions.tolist(), strict=True):
+            os.preadv(self._file.fileno(), [row.data], self._rows.offset + position * width * 4)  # type: ignore[attr-defined]
+        wrong = np.flatnonzero(row_sums(taken) != self._sums[positions])
+        if len(wrong):
+            image = self.items.column("id")[int(positions[wrong[0]])].as_py()
+            raise damaged(self.index, self._rows_path, f"is damaged at image {image!r} (its checksum differs)")
+        return taken

@@ -1,0 +1,187 @@
+"""What a Milvus index says of itself, in a small collection beside the images.
+
+    head               one row: the generation, how many images there are, whether a write is under way, and the name,
+                       length and SHA-256 of the two parts below
+    record-G/N         known facts, model versions, metadata keys, largest norms: JSON in pieces
+    language-G/N       the saved language space: a zip in pieces
+
+Pieces are written under the name of a new generation before the head, one row, is replaced; so a reader sees the record
+before or after a change, never between.
+"""
+
+import base64
+import hashlib
+import io
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from factlearn.errors import FactIndexError
+from factlearn.facts import Fact
+from factlearn.language import LanguageSpace
+from factlearn.retrieval.folder.manifest import ModelEntry
+from factlearn.retrieval.milvus.client import MOST, Connection
+from factlearn.retrieval.milvus.filter import one_of
+from factlearn.retrieval.store import About
+
+VERSION = 1
+_HEAD = "head"
+_PIECE = 45_000  # bytes, 60,000 characters in base64; a VARCHAR holds 65,535
+_FIELDS = {"name": 256, "content": 65_535}
+_UNUSED = "unused"  # Milvus wants a vector in every collection
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Part(_Strict):
+    """Bytes kept in pieces."""
+
+    name: str
+    pieces: int
+    sha256: str
+
+
+class Head(_Strict):
+    """The state of the index; see above."""
+
+    format: str = "factlearn index"
+    version: int = VERSION
+    generation: int = 0
+    count: int = 0
+    writing: bool = True
+    record: Part
+    language: Part
+
+
+class Record(_Strict):
+    """What the index knows of itself."""
+
+    dimension: int
+    language: str
+    facts: tuple[str, ...]
+    models: dict[str, ModelEntry]
+    keys: tuple[str, ...] = ()
+    largest: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def about(self) -> About:
+        """As every backend says it."""
+        models = dict(sorted(self.models.items(), key=lambda item: item[1].number))
+        return About(self.dimension, self.language, tuple(map(Fact.parse, self.facts)), models)
+
+
+class RecordStore:
+    """The collection that holds the record."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.name = f"{connection.address.collection}_record"
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is one, whole or not; a collection of something else is none."""
+        if not self.connection.has(self.name):
+            return False
+        fields = self.connection.call("describe_collection", self.name)["fields"]
+        return {field["name"] for field in fields} == {*_FIELDS, _UNUSED}
+
+    def make(self) -> None:
+        """Make the collection."""
+        self.connection.create(self.name, _FIELDS, _UNUSED, 2)
+
+    def load(self) -> None:
+        """Have Milvus read it into memory."""
+        self.connection.call("load_collection", self.name)
+
+    def head(self) -> Head:
+        """The newest state.
+
+        Raises:
+            FactIndexError: if there is none, or of another version.
+        """
+        place = self.connection.address.place
+        rows = self._read([_HEAD])
+        if not rows:
+            raise FactIndexError(f"{place} was not written to the end; build it again and allow overwriting it.")
+        try:
+            body = json.loads(rows[_HEAD])
+            if body["version"] != VERSION:
+                raise FactIndexError(
+                    f"{place} is an index of version {body['version']}, this factlearn works with version {VERSION}; "
+                    "use the version that wrote it, or build it again."
+                )
+            return Head.model_validate(body)
+        except (ValueError, KeyError, TypeError, ValidationError) as error:
+            raise self._damaged() from error
+
+    def record(self, head: Head) -> Record:
+        """What a state knows."""
+        try:
+            return Record.model_validate_json(self._get(head.record))
+        except ValidationError as error:
+            raise self._damaged() from error
+
+    def language(self, head: Head) -> LanguageSpace:
+        """The language space of a state."""
+        content = self._get(head.language)
+        with tempfile.TemporaryDirectory() as folder:
+            zipfile.ZipFile(io.BytesIO(content)).extractall(folder)
+            return LanguageSpace.load(Path(folder))
+
+    def put_head(self, head: Head) -> Head:
+        """Make `head` the state; pieces of others go."""
+        self._write({_HEAD: head.model_dump_json()})
+        kept = {_HEAD, *_names(head.record), *_names(head.language)}
+        written = [name for batch in self.connection.ids(self.name, "", MOST, "name") for name in batch]
+        self.connection.delete(self.name, [name for name in written if name not in kept], "name")
+        return head
+
+    def put_record(self, record: Record, generation: int) -> Part:
+        """Write a record that no state refers to yet."""
+        return self._put(f"record-{generation}", record.model_dump_json().encode())
+
+    def put_language(self, language: LanguageSpace, generation: int) -> Part:
+        """Write a language space that no state refers to yet."""
+        content = io.BytesIO()
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+            language.save(Path(folder))
+            for file in sorted(Path(folder).iterdir()):
+                archive.write(file, file.name)
+        return self._put(f"language-{generation}", content.getvalue())
+
+    def _put(self, name: str, content: bytes) -> Part:
+        pieces = [content[start : start + _PIECE] for start in range(0, len(content), _PIECE)]
+        part = Part(name=name, pieces=len(pieces), sha256=hashlib.sha256(content).hexdigest())
+        for key, piece in zip(_names(part), pieces, strict=True):
+            self._write({key: base64.b64encode(piece).decode()})
+        return part
+
+    def _get(self, part: Part) -> bytes:
+        names = _names(part)
+        rows: dict[str, str] = {}
+        for start in range(0, len(names), 100):
+            rows |= self._read(names[start : start + 100])
+        content = b"".join(base64.b64decode(rows.get(name, "")) for name in names)
+        if hashlib.sha256(content).hexdigest() != part.sha256:
+            raise self._damaged()
+        return content
+
+    def _write(self, contents: dict[str, str]) -> None:
+        rows = [{"name": name, "content": text, _UNUSED: [0.0, 0.0]} for name, text in contents.items()]
+        self.connection.call("upsert", self.name, rows)
+
+    def _read(self, names: list[str]) -> dict[str, str]:
+        rows = self.connection.query(self.name, one_of(names, "name"), ["name", "content"])
+        return {row["name"]: row["content"] for row in rows}
+
+    def _damaged(self) -> FactIndexError:
+        place = self.connection.address.place
+        return FactIndexError(f"The record of {place} ({self.name}) is damaged; build the index again.")
+
+
+def _names(part: Part) -> list[str]:
+    return [f"{part.name}/{number}" for number in range(part.pieces)]

@@ -1,0 +1,122 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factlearn.data.tasks import Task, TaskSplit, agglomerative, imbalance, plot_dendrogram, random_balanced
+from factlearn.errors import DatasetError
+from factlearn.facts import Fact
+
+counts = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 20)), min_size=1, max_size=25)
+
+
+def images(sizes, side):
+    return [Fact(f"fact {number}") for number, size in enumerate(sizes) for _ in range(size[side])]
+
+
+@given(counts, st.data(), st.integers(0, 5))
+def test_a_random_split_holds_every_fact_once_and_the_largest_fact_first(sizes, data, seed):
+    count = data.draw(st.integers(1, len(sizes)))
+    train, test = images(sizes, 0), images(sizes, 1)
+    split = random_balanced(train, test, count, seed=seed, trials=5)
+    facts = [fact for task in split.tasks for fact in task.facts]
+    assert sorted(facts) == sorted(set(train))
+    assert max(len(task.facts) for task in split.tasks) - min(len(task.facts) for task in split.tasks) <= 1
+    total = Counter(train) + Counter(test)
+    assert max(total.values()) in {total[fact] for fact in split.tasks[0].facts}
+    assert split == random_balanced(train, test, count, seed=seed, trials=5)
+
+
+def test_more_trials_never_balance_worse_and_usually_better():
+    sizes = [(int(n), int(n) // 2) for n in np.random.default_rng(0).geometric(0.05, 40)]
+    train, test = images(sizes, 0), images(sizes, 1)
+    scores = [random_balanced(train, test, 4, seed=1, trials=trials).details["imbalance"] for trials in (1, 10, 100)]
+    assert scores[0] >= scores[1] >= scores[2]
+    assert scores[2] < scores[0] / 2
+
+
+def test_imbalance_is_zero_only_for_equal_groups():
+    assert imbalance(np.array([[2.0, 10, 0], [2, 10, 0]])) == 0
+    assert imbalance(np.array([[2.0, 10, 4], [2, 11, 4]])) > 0
+
+
+def blobs():
+    """Three far apart groups of 5, 3 and 2 facts."""
+    generator = np.random.default_rng(0)
+    embeddings = {}
+    for group, size in enumerate((5, 3, 2)):
+        for number in range(size):
+            embeddings[Fact(f"g{group} {number}")] = (10 * np.eye(3)[group] + generator.normal(size=3)).astype(
+                np.float32
+            )
+    return embeddings
+
+
+@pytest.mark.parametrize("linkage", ["ward", "complete", "average"])
+def test_agglomerative_tasks_are_the_clusters_largest_first(linkage):
+    split = agglomerative(blobs(), 3, linkage=linkage)
+    groups = [{fact.subject.split()[0] for fact in task.facts} for task in split.tasks]
+    assert groups == [{"g0"}, {"g1"}, {"g2"}]
+    assert [len(task.facts) for task in split.tasks] == [5, 3, 2]
+
+
+def test_the_first_typical_fact_is_the_nearest_to_its_tasks_centre():
+    embeddings = blobs()
+    for task in agglomerative(embeddings, 3).tasks:
+        centre = np.mean([embeddings[fact] for fact in task.facts], axis=0)
+        distance = {fact: np.linalg.norm(embeddings[fact] - centre) for fact in task.facts}
+        assert task.typical[0] == min(distance, key=distance.get)
+
+
+@pytest.mark.parametrize("count", [0, 11])
+def test_an_impossible_number_of_tasks_is_refused(count):
+    with pytest.raises(DatasetError, match="cannot be split"):
+        agglomerative(blobs(), count)
+
+
+def test_facts_with_one_embedding_cannot_be_told_apart():
+    same = {Fact(f"f{n}"): np.ones(3, np.float32) for n in range(4)}
+    with pytest.raises(DatasetError, match="only 1 clusters"):
+        agglomerative(same, 2)
+
+
+def test_a_saved_split_is_read_back(tmp_path):
+    split = agglomerative(blobs(), 3).renamed(["a", "b", "c"])
+    split.save(tmp_path / "tasks.json")
+    assert TaskSplit.load(tmp_path / "tasks.json") == split
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "not a readable task split"),
+        ("[]", "not a readable task split"),
+        ('{"tasks": []}', "at least one fact"),
+        ('{"tasks": [{"name": "a", "facts": []}]}', "at least one fact"),
+        ('{"tasks": [{"name": "a", "facts": ["<dog>"]}, {"name": "b", "facts": ["dog"]}]}', "in 2 tasks"),
+        ('{"tasks": [{"name": "a", "facts": ["<dog"]}]}', "unmatched bracket"),
+    ],
+)
+def test_a_bad_split_file_is_refused(tmp_path, text, says):
+    (tmp_path / "tasks.json").write_text(text)
+    with pytest.raises(DatasetError, match=says):
+        TaskSplit.load(tmp_path / "tasks.json")
+
+
+def test_names_must_fit_the_tasks():
+    with pytest.raises(DatasetError, match="2 names"):
+        TaskSplit("file", (Task("a", (Fact("dog"),)),)).renamed(["x", "y"])
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_dendrogram_is_a_picture_with_every_fact(tmp_path, suffix):
+    embeddings = blobs()
+    path = tmp_path / f"tree.{suffix}"
+    plot_dendrogram(agglomerative(embeddings, 3), embeddings, path)
+    content = path.read_bytes()
+    if suffix == "png":
+        assert content.startswith(b"\x89PNG")
+    else:
+        assert content.count(b"<!-- &lt;") == len(embeddings)
