@@ -1,185 +1,158 @@
-"""What a run does, as one YAML file: every choice with its default, checked before anything starts."""
+"""From YAML to checked values: the base of every section, and the registries that sections choose variants from.
 
-from collections.abc import Sequence
+A package that offers variants (lifelong methods, data sources, backbones, stores, experiments) keeps one `Registry`.
+Its built-in variants register themselves when their modules are imported; others come from installed packages through
+entry points, or from a program that calls `register`.
+
+Two keys of a config file are resolved before all others and are not part of the run:
+
+    scales     named groups of keys; `--set scale=NAME` puts one in place of the file's own, so that one file holds an
+               experiment at the paper's size and at a small one
+    methods    settings by method, such as {ewc: {lambda: 100}}, used when `strategy.name` selects it
+"""
+
+import copy
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 
-from factlearn.errors import ConfigError, FactError
-from factlearn.facts import FactQuery
-from factlearn.lifelong.config import CONFIGS, FineTuneConfig, Section, StrategyConfig
+from factlearn.errors import ConfigError
 
-
-class DataConfig(Section):
-    """Which images and facts."""
-
-    source: Literal["emoji", "manifest"] = "emoji"
-    manifest: Path | None = None
-    """A CSV, JSONL or Parquet file with path, split, subject, predicate, object (source: manifest)."""
-    root: Path | None = None
-    """The folder that the manifest's paths start from; its own folder if not given."""
-    on_error: Literal["refuse", "skip"] = "refuse"
-    """What to do with a manifest row or an image that cannot be used."""
-    vendors: tuple[str, ...] | None = None
-    """Only these vendors' pictures (source: emoji)."""
-
-    @field_validator("manifest", "root")
-    @classmethod
-    def _absolute(cls, path: Path | None) -> Path | None:
-        """A run must find its data again from any folder."""
-        return None if path is None else path.expanduser().resolve()
-
-    @model_validator(mode="after")
-    def _manifest_named(self) -> "DataConfig":
-        if self.source == "manifest" and self.manifest is None:
-            raise ValueError("manifest: name the file, here or with --set data.manifest=FILE")
-        return self
+Entry = TypeVar("Entry")
+Schema = TypeVar("Schema", bound="Section")
 
 
-class LanguageConfig(Section):
-    """The space the facts live in."""
+class Section(BaseModel):
+    """A part of a config; unknown keys are errors."""
 
-    vectors: str = "glove-6b-50d"
-    """An asset's name, or a word2vec or GloVe file."""
-    normalise: bool = True
-    centre: bool = False
-    """Subtract the mean of the dataset's units."""
-    aliases: dict[str, str] = Field(default_factory=dict)
-    """Words to use in place of a unit, beside those the dataset brings."""
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class TasksConfig(Section):
-    """How the facts are split into tasks."""
+def located(value: Any, info: ValidationInfo) -> Any:
+    """A path made absolute, so that a run finds it again from any folder.
 
-    method: Literal["random", "agglomerative", "file"] = "random"
-    count: int = Field(4, ge=1)
-    trials: int = Field(100, ge=1)
-    """Random splits drawn, of which the best balanced is kept."""
-    linkage: Literal["ward", "complete", "average"] = "ward"
-    """The distance between two clusters of facts (method: agglomerative)."""
-    file: Path | None = None
-    """A split saved by `factlearn split` (method: file)."""
-    names: tuple[str, ...] | None = None
-    """Names for the tasks in their order."""
-
-    @model_validator(mode="after")
-    def _file_named(self) -> "TasksConfig":
-        if self.method == "file" and self.file is None:
-            raise ValueError("file: name the split that `factlearn split` saved")
-        if self.names is not None and self.method != "file" and len(self.names) != self.count:
-            raise ValueError(f"names: {len(self.names)} names for {self.count} tasks")
-        return self
+    A relative path starts from the folder of the config file, or, if nothing is there, from the current one.
+    """
+    if not isinstance(value, str | Path):
+        return value
+    path = Path(value).expanduser()
+    beside = (info.context or {}).get("folder", Path()) / path
+    return (beside if beside.exists() else path).resolve()
 
 
-class ModelConfig(Section):
-    """The VGG-16 with its fork; see `factlearn.models.embedder.EmbedderShape`."""
-
-    weights: str | None = "vgg16-imagenet-conv"
-    """An asset's name, a safetensors file, or null to start from random weights."""
-    image_size: int = Field(224, ge=32, le=1024)
-    fit: Literal["crop", "squash"] = "crop"
-    frozen: Literal["none", "conv1", "conv2", "conv3", "conv4", "conv5"] = "none"
-    """The last convolutional block that does not learn."""
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = (4096, 4096)
-    dropout: float = Field(0.5, ge=0, lt=1)
-    blocks: int = Field(5, ge=4, le=5)
-    """How many of VGG-16's five convolutional blocks are used; the fifth loses the detail of small drawings."""
-    standardise: bool = False
-    """Standardise the convolutional features by the first task's images; training is then much faster."""
-    keep_activations: bool = True
-    """Compute a frozen prefix once and keep its activations on disk."""
+Located = Annotated[Path, BeforeValidator(located)]
+"""A path in a config, see `located`."""
 
 
-class TrainingConfig(Section):
-    """Stochastic gradient descent, as the paper does it."""
+class Registry(Mapping[str, Entry], Generic[Entry]):
+    """Variants by the name that configs and commands use for them.
 
-    epochs: int = Field(300, ge=1)
-    batch_size: int = Field(35, ge=1)
-    learning_rate: float = Field(0.01, gt=0)
-    head_rate: float = Field(1.0, gt=0)
-    """The fully connected layers learn at this multiple of the learning rate."""
-    momentum: float = Field(0.9, ge=0, lt=1)
-    weight_decay: float = Field(0.0, ge=0)
-    schedule: Literal["constant", "cosine", "step"] = "constant"
-    step_epochs: tuple[int, ...] = ()
-    """Epochs after which the rate falls to a tenth (schedule: step)."""
-    warmup_steps: int = Field(0, ge=0)
-    clip_norm: float | None = Field(None, gt=0)
-    flip: bool = False
-    """Mirror half of the images."""
-    zoom: tuple[Annotated[float, Field(gt=0.3, lt=3)], ...] = ()
-    """Draw each image's scale from these as well as 1."""
-    checkpoint_epochs: int = Field(1, ge=1)
-    """Epochs between two checkpoints that --resume can go on from."""
+    Args:
+        what: one of them in words, for error messages.
+        group: the entry-point group through which installed packages add theirs.
+        builtin: modules that register variants when imported; of a package, every module in it is imported.
+    """
 
+    def __init__(self, what: str, group: str, builtin: Sequence[str]) -> None:
+        self.what = what
+        self.group = group
+        self._builtin = builtin
+        self._entries: dict[str, Entry] = {}
+        self._state = "unloaded"
 
-class MeasuringConfig(Section):
-    """How images are looked at after each task."""
+    def register(self, name: str, entry: Entry) -> Entry:
+        """Add a variant; loading the same module twice replaces its own, any other clash is an error."""
+        old = self._entries.get(name)
+        if old is not None and _origin(old) != _origin(entry):
+            raise ConfigError(f"There are two {self.what}s called {name!r}: {_origin(old)} and {_origin(entry)}.")
+        self._entries[name] = entry
+        return entry
 
-    batch_size: int = Field(128, ge=1)
+    def unregister(self, name: str) -> None:
+        """Remove a variant, for programs and tests that added it."""
+        self._entries.pop(name, None)
 
+    def find(self, name: str) -> Entry:
+        """The variant of this name; the error for an unknown one suggests what was meant."""
+        self._load()
+        if name in self._entries:
+            return self._entries[name]
+        close = difflib.get_close_matches(name, self._entries, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(self._entries)}."
+        raise ConfigError(f"There is no {self.what} {name!r}; {hint}")
 
-class EvaluationConfig(MeasuringConfig):
-    """What is measured after each task."""
+    def __getitem__(self, name: str) -> Entry:
+        self._load()
+        return self._entries[name]
 
-    subsets: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Named groups of facts, each a list of facts or patterns such as `<person, *, tennis>`."""
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(self._entries)
 
-    @field_validator("subsets")
-    @classmethod
-    def _facts_parse(cls, subsets: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        for facts in subsets.values():
-            for fact in facts:
-                try:
-                    FactQuery.parse(fact)
-                except FactError as error:
-                    raise ValueError(str(error)) from error
-        return subsets
+    def __len__(self) -> int:
+        self._load()
+        return len(self._entries)
 
-
-class LearningConfig(Section):
-    """What every run has, whatever it learns."""
-
-    seed: int = Field(0, ge=0)
-    device: str = "auto"
-    model: ModelConfig = ModelConfig()
-    training: TrainingConfig = TrainingConfig()
-    strategy: StrategyConfig = FineTuneConfig()
-    evaluation: MeasuringConfig = MeasuringConfig()
-    tensorboard: bool = False
-
-    def to_yaml(self) -> str:
-        """The config as YAML, every default written out."""
-        return yaml.safe_dump(self.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
-
-
-class RunConfig(LearningConfig):
-    """A whole run that learns facts."""
-
-    data: DataConfig = DataConfig()
-    language: LanguageConfig = LanguageConfig()
-    tasks: TasksConfig = TasksConfig()
-    evaluation: EvaluationConfig = EvaluationConfig()
+    def _load(self) -> None:
+        if self._state != "unloaded":
+            return
+        self._state = "loading"  # modules may look things up while they are imported
+        for name in self._builtin:
+            module = importlib.import_module(name)
+            for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
+                importlib.import_module(f"{name}.{found.name}")
+        for point in entry_points(group=self.group):
+            try:
+                point.load()
+            except Exception as error:
+                raise ConfigError(f"The {self.what} {point.name!r} ({point.value}) does not load: {error}.") from error
+        self._state = "loaded"
 
 
-Schema = TypeVar("Schema", bound=LearningConfig)
+class Choice:
+    """Validates a section as the variant it names, such as `strategy: {name: mas, lambda: 5}`.
+
+    Args:
+        registry: whose entries have a `config`, a `Section` class.
+        key: the section's key that holds the name.
+        default: the name where the section gives none.
+    """
+
+    def __init__(self, registry: Registry[Any], key: str, default: str) -> None:
+        self.registry = registry
+        self.key = key
+        self.default = default
+
+    def schema(self, value: Any) -> type[Section]:
+        """The section class for plain values."""
+        name = value.get(self.key, self.default) if isinstance(value, Mapping) else self.default
+        return self.registry.find(str(name)).config  # type: ignore[no-any-return]
+
+    def __call__(self, value: Any, info: ValidationInfo) -> Any:
+        """What pydantic calls before validating the field."""
+        if isinstance(value, Section):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError(f"write a section with a {self.key}, such as {{{self.key}: {self.default}}}")
+        try:
+            return self.schema(value).model_validate(value, context=info.context)
+        except ConfigError as error:
+            raise ValueError(str(error).rstrip(".")) from error
 
 
-def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read a YAML config and apply overrides such as `training.epochs=3`.
+def read_config(path: Path | str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The plain values of a YAML config with overrides such as `training.epochs=3`; not yet checked.
 
     Raises:
-        ConfigError: naming the file and every key that is wrong.
+        ConfigError: if the file is not YAML, has no such scale, or an override makes no sense.
     """
-    raw = read_config(path)
-    apply_overrides(raw, overrides)
-    return parse_config(raw, str(path))
-
-
-def read_config(path: Path | str) -> dict[str, Any]:
-    """The plain values of a YAML config, not yet checked."""
     path = Path(path)
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -189,26 +162,81 @@ def read_config(path: Path | str) -> dict[str, Any]:
         raise ConfigError(f"The config {path} is not readable YAML: {_one_line(error)}.") from error
     if not isinstance(raw, dict):
         raise ConfigError(f"The config {path} holds no keys; see configs/ for examples.")
-    return raw
+    scales = raw.pop("scales", None) or {}
+    asked = with_overrides(raw, overrides)
+    scale = str(asked.get("scale", "full"))
+    if scale != "full":
+        if not isinstance(scales, dict) or scale not in scales:
+            known = ", ".join(["full", *(scales if isinstance(scales, dict) else ())])
+            raise ConfigError(f"The config {path} has no scale {scale!r}; its scales are {known}.")
+        raw = _merged(raw, scales[scale])
+    methods = raw.pop("methods", None) or {}
+    strategy, chosen = raw.get("strategy"), asked.get("strategy")
+    name = chosen.get("name") if isinstance(chosen, dict) else None
+    if isinstance(methods, dict) and isinstance(name, str) and methods:
+        own = strategy if isinstance(strategy, dict) and strategy.get("name") == name else {}
+        raw["strategy"] = {"name": name, **(methods.get(name) or {}), **own}
+    return with_overrides(raw, overrides)
 
 
-def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
-    """Set keys such as `training.epochs=3` in plain values."""
-    for override in overrides:
-        _apply(raw, override)
-
-
-def parse_config(raw: dict[str, Any], where: str) -> RunConfig:
-    """Check plain values against the schema of a run that learns facts."""
-    return parse_as(RunConfig, raw, where)
-
-
-def parse_as(schema: type[Schema], raw: dict[str, Any], where: str) -> Schema:
-    """Check plain values against a schema."""
+def scales_of(path: Path | str) -> list[str]:
+    """The names of the scales that a config file offers besides its own."""
     try:
-        return schema.model_validate(raw)
+        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return []
+    return list(raw.get("scales") or ()) if isinstance(raw, dict) else []
+
+
+def with_overrides(raw: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """A copy of plain values with keys such as `training.epochs=3` set."""
+    changed = copy.deepcopy(dict(raw))
+    for override in overrides:
+        _apply(changed, override)
+    return changed
+
+
+def parse_as(schema: type[Schema], raw: Mapping[str, Any], where: Path | str) -> Schema:
+    """Check plain values against a schema.
+
+    Args:
+        where: they come from: a file, whose folder relative paths start from, or words for an error message.
+
+    Raises:
+        ConfigError: naming every key that is wrong.
+    """
+    context = {"folder": where.parent} if isinstance(where, Path) else None
+    try:
+        return schema.model_validate(raw, context=context)
     except ValidationError as error:
-        raise ConfigError(f"The config {where} is not valid: {_problems(error, schema)}.") from None
+        raise ConfigError(f"The config {where} is not valid: {_problems(error, schema, raw)}.") from None
+
+
+def shipped(name: str) -> Path:
+    """One of the project's own files in `configs/`, such as `demo.yaml`: in a checkout, or in the installed package."""
+    package = Path(__file__).parent
+    packaged = package / "configs" / name
+    return packaged if packaged.is_file() else package.parent / "configs" / name
+
+
+def dump_yaml(section: Section) -> str:
+    """A section as YAML, every default written out."""
+    return yaml.safe_dump(section.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
+
+
+def _origin(entry: Any) -> str:
+    kind = entry if isinstance(entry, type) else getattr(entry, "origin", type(entry))
+    return f"{kind.__module__}.{kind.__qualname__}" if hasattr(kind, "__qualname__") else str(kind)
+
+
+def _merged(base: Any, changes: Any) -> Any:
+    """Keys of `changes` in place of those of `base`; a section that names another variant starts empty."""
+    if not isinstance(base, dict) or not isinstance(changes, dict):
+        return changes
+    for kind in ("source", "name", "backbone"):
+        if kind in changes and changes[kind] != base.get(kind):
+            return changes
+    return {key: _merged(base.get(key), changes[key]) if key in changes else base[key] for key in {**base, **changes}}
 
 
 def _apply(raw: dict[str, Any], override: str) -> None:
@@ -227,27 +255,29 @@ def _apply(raw: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override}: the value is not readable YAML: {_one_line(error)}.") from None
 
 
-def _problems(error: ValidationError, schema: type[LearningConfig]) -> str:
-    import difflib
-
+def _problems(error: ValidationError, schema: type[Section], raw: Any) -> str:
     lines = []
     for problem in error.errors(include_url=False):
         place = [str(part) for part in problem["loc"]]
         key = ".".join(place) or "the whole"
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
-            close = difflib.get_close_matches(place[-1], _keys(schema, place[:-1]), n=1)
+            close = difflib.get_close_matches(place[-1], _keys(schema, place[:-1], raw), n=1)
             message = "unknown key" + (f", did you mean {close[0]}?" if close else "")
         lines.append(f"{key}: {message[:1].lower() + message[1:]}")
     return "; ".join(lines)
 
 
-def _keys(schema: type[LearningConfig], place: list[str]) -> list[str]:
-    """The keys a section of the config may have; a method's section is found by the method's name."""
+def _keys(schema: type[Section], place: Sequence[str], raw: Any) -> list[str]:
+    """The keys that the section at a place may have."""
     model: Any = schema
     for part in place:
+        raw = raw.get(part) if isinstance(raw, Mapping) else None
         field = model.model_fields.get(part)
-        annotation = CONFIGS.get(part) or (field.annotation if field else None)
+        if field is None:
+            return []
+        choice = next((each.func for each in field.metadata if isinstance(getattr(each, "func", None), Choice)), None)
+        annotation = choice.schema(raw) if choice else field.annotation
         model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else Section
     return [field.alias or name for name, field in model.model_fields.items()]
 

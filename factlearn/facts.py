@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Self
 
 from factlearn.errors import FactError
@@ -214,3 +215,21 @@ class FactQuery:
 
     def __str__(self) -> str:
         return f"<{', '.join(unit or WILDCARD for unit in self.units)}>"
+
+
+def read_patterns(path: Path) -> list[str]:
+    """The facts and patterns in a text file, one per line; empty lines and `#` comments are ignored.
+
+    Raises:
+        FactError: if the file cannot be read, names none, or a line is no fact.
+    """
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise FactError(f"{path} is not a readable text file of facts ({error}).") from None
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    if not patterns:
+        raise FactError(f"{path} names no facts; write one per line, such as <person, *, tennis>.")
+    for pattern in patterns:
+        FactQuery.parse(pattern)
+    return patterns
