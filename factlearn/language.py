@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from factlearn.config import Section
 from factlearn.errors import LanguageError
 from factlearn.facts import UNIT_NAMES, Fact, FactQuery
 from factlearn.files import fingerprint, write_json
@@ -107,6 +109,26 @@ def _open_asset(name: str) -> "KeyedVectors":
     vectors.key_to_index = {word: row for row, word in enumerate(vectors.index_to_key)}
     vectors.vectors = matrix
     return vectors
+
+
+class LanguageConfig(Section):
+    """The `language` section of a config: the space the facts live in."""
+
+    vectors: str = "glove-6b-50d"
+    """An asset's name, or a word2vec or GloVe file."""
+    normalise: bool = True
+    centre: bool = False
+    """Subtract the mean of the dataset's units."""
+    aliases: dict[str, str] = Field(default_factory=dict)
+    """Words to use in place of a unit, besides those the dataset brings."""
+
+    def open(self, facts: Sequence[Fact], aliases: Mapping[str, str]) -> "LanguageSpace":
+        """The language space of a dataset's facts, each of which has a vector in it."""
+        language = LanguageSpace.open(self.vectors, aliases={**aliases, **self.aliases}, normalise=self.normalise)
+        if self.centre:
+            language = language.centred_on(facts)
+        language.embed(facts)
+        return language
 
 
 @dataclass

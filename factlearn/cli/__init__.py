@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from factlearn import __version__
-from factlearn.cli import assets, classify, experiments, index, learning
+from factlearn.cli import assets, experiments, index, learning
 from factlearn.cli.query import query
+from factlearn.cli.registries import list_
 from factlearn.errors import FactlearnError
 
 app = typer.Typer(
@@ -20,9 +21,9 @@ app = typer.Typer(
 learning.add_commands(app)
 experiments.add_commands(app)
 app.command()(query)
+app.command("list")(list_)
 app.add_typer(index.app, name="index")
 app.add_typer(assets.app, name="assets")
-app.add_typer(classify.app, name="classify")
 
 _INTERRUPTED = 130
 
@@ -52,7 +53,7 @@ def main() -> None:
         _stop(str(error), 2)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:  # how Typer ends a command at Ctrl-C
-            _stop("Interrupted; nothing is left half-written. A training run goes on with --resume.", _INTERRUPTED)
+            _stop("Interrupted; nothing is left half-written. A training run continues with --resume.", _INTERRUPTED)
         raise
     except BrokenPipeError:
         sys.stderr.close()

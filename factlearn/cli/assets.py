@@ -16,7 +16,7 @@ app = typer.Typer(
 def assets_list(json: JsonOption = False) -> None:
     """What can be fetched, and what is in the cache already."""
     from factlearn.assets import ASSETS
-    from factlearn.cli.tables.results import assets_json, assets_table
+    from factlearn.cli.tables.assets import assets_json, assets_table
 
     if json:
         show_json(assets_json(ASSETS.values()))

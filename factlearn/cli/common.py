@@ -10,6 +10,12 @@ _WIDE = 200
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/demo/mas.")]
+StageOption = Annotated[
+    int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")
+]
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Look at the test images again instead of using the stored evaluation.")
+]
 RunsArgument = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories.")]
 SetOption = Annotated[
     list[str] | None,
@@ -32,17 +38,3 @@ def show_json(value: Any) -> None:
     import json
 
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def lines_of(path: Path) -> list[str]:
-    """The lines of a text file that are neither empty nor comments."""
-    from factlearn.errors import FactError
-
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise FactError(f"{path} is not a readable text file of facts ({error}).") from None
-    kept = [line for line in lines if line and not line.startswith("#")]
-    if not kept:
-        raise FactError(f"{path} names no facts; write one a line, such as <person, *, tennis>.")
-    return kept

@@ -1,106 +1,143 @@
-"""Commands that learn and look at what was learned."""
+"""Commands that learn and look at what was learned, for facts and classes alike."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from factlearn.cli.common import JsonOption, RunArgument, RunsArgument, SetOption, lines_of, show, show_json
+from factlearn.cli.common import (
+    FreshOption,
+    JsonOption,
+    RunArgument,
+    RunsArgument,
+    SetOption,
+    StageOption,
+    show,
+    show_json,
+)
+
+ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")]
 
 
 def train(
-    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/emoji.yaml.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Run directory to make; runs/NAME of the config if not given.")
-    ] = None,
+    config: ConfigArgument,
+    out: Annotated[Path | None, typer.Option(help="Run directory to create; runs/CONFIG if not given.")] = None,
     set_: SetOption = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     tasks: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this many tasks; `factlearn learn` goes on.")
+        int | None, typer.Option(min=1, help="Stop after this many tasks; `factlearn learn` continues.")
     ] = None,
 ) -> None:
-    """Learn a sequence of tasks and leave a run directory."""
-    from factlearn.config import load_config
+    """Learn a sequence of tasks, of facts or of classes as the config says, and leave a run directory.
+
+    `factlearn list methods` shows the lifelong methods that `--set strategy.name=NAME` selects, `factlearn list
+    sources` and `factlearn list backbones` the data and networks.
+    """
+    from factlearn.learning.config import load_config
 
     loaded = load_config(config, set_ or ())
-    folder = out or Path("runs") / config.stem
     from factlearn.cli.tables.results import matrix_table
-    from factlearn.learning.results import load_result
     from factlearn.learning.training import train as learn
 
-    run = learn(loaded, folder, resume=resume, stop_after=tasks)
-    show(matrix_table(load_result(run)))
+    run = learn(loaded, out or Path("runs") / config.stem, resume=resume, stop_after=tasks)
+    show(matrix_table(run.result()))
 
 
-def evaluate(
-    run: RunArgument,
-    json: JsonOption = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Embed the test images again instead of using the kept vectors.")
-    ] = False,
-) -> None:
-    """MAP after each task, forgetting, and image to fact accuracy of a run."""
+def evaluate(run: RunArgument, json: JsonOption = False, fresh: FreshOption = False) -> None:
+    """Show MAP or accuracy after each task, forgetting and transfer of a run."""
     from factlearn.learning.runs import Run
 
     opened = Run.open(run)
-    from factlearn.cli.tables.results import matrix_table, metrics_table
-    from factlearn.learning.results import load_result
+    from factlearn.cli.tables.results import result_tables
 
-    result = load_result(opened, fresh=fresh)
+    result = opened.result(fresh=fresh)
     if json:
         show_json(result.to_json())
     else:
-        show(matrix_table(result), metrics_table(result))
+        show(*result_tables(result))
+
+
+def predict(
+    run: RunArgument,
+    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+    task: Annotated[
+        str | None, typer.Option(help="Consider this task's facts or classes only; those of all tasks if not given.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of guesses per image.")] = 1,
+    stage: StageOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the facts or classes that your images show."""
+    from factlearn.learning.runs import Run
+
+    opened = Run.open(run)
+    from factlearn.cli.tables.results import guesses_table
+
+    guesses = opened.predict(images, task=task, top=top, stage=stage)
+    if json:
+        show_json([guess.to_json() for guess in guesses])
+    else:
+        show(guesses_table(guesses))
 
 
 def adapt(
     run: RunArgument,
-    out: Annotated[Path, typer.Option(help="The adapted run to make.")],
-    facts: Annotated[Path | None, typer.Option(help="A text file of facts or patterns to keep, one a line.")] = None,
-    images: Annotated[Path | None, typer.Option(help="A folder of images that show what to keep; no labels.")] = None,
+    out: Annotated[Path, typer.Option(help="The adapted run to create.")],
+    facts: Annotated[
+        Path | None, typer.Option(help="A text file of facts or patterns to protect, one per line.")
+    ] = None,
+    class_: Annotated[list[str] | None, typer.Option("--class", help="A class to protect; repeat for more.")] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="A folder of unlabelled images that show what to protect.")
+    ] = None,
     used: Annotated[
-        bool, typer.Option("--used", help="Keep what the model was used for (--learn-importance).")
+        bool, typer.Option("--used", help="Protect what the model was used for (--learn-importance).")
     ] = False,
 ) -> None:
-    """Measure importance anew on what must not be forgotten, and go on from there with `factlearn learn`."""
+    """Measure importance again on what must not be forgotten; continue from there with `factlearn learn`."""
     from factlearn.errors import RunError
+    from factlearn.facts import read_patterns
     from factlearn.learning.runs import Run
 
     opened = Run.open(run)
-    if (facts is not None) + (images is not None) + used != 1:
-        raise RunError("Say what must not be forgotten with one of --facts FILE, --images DIR and --used.")
+    kind = opened.config.learn
+    if (facts is not None) + bool(class_) + (images is not None) + used != 1:
+        named = "--facts FILE" if kind == "facts" else "--class NAME"
+        raise RunError(f"Say what must not be forgotten with one of {named}, --images FOLDER and --used.")
+    if (facts and kind != "facts") or (class_ and kind != "classes"):
+        raise RunError(f"{run} learned {kind}; protect {kind} with {'--facts' if kind == 'facts' else '--class'}.")
     from factlearn.learning.adaptation import adapt as adapt_run
 
-    source = lines_of(facts) if facts else images.expanduser().resolve() if images else None
+    source: Any = read_patterns(facts) if facts else images.expanduser().resolve() if images else class_
     adapt_run(opened, source, out)
-    print(f"{out}: adapted; go on with: factlearn learn {out}")
+    print(f"{out}: adapted; continue with: factlearn learn {out}")
 
 
 def learn(
     run: RunArgument,
     task: Annotated[
-        list[str] | None, typer.Option(help="A task by name; again for more; all that are left if not given.")
+        list[str] | None, typer.Option(help="A task by name; repeat for more; all that are left if not given.")
     ] = None,
+    tasks: Annotated[int | None, typer.Option(min=1, help="Learn at most this many tasks.")] = None,
 ) -> None:
     """Learn the next tasks of a run."""
     from factlearn.learning.runs import Run
 
     opened = Run.open(run)
     from factlearn.cli.tables.results import matrix_table
-    from factlearn.learning.adaptation import learn_more
-    from factlearn.learning.results import load_result
+    from factlearn.learning.training import learn_more
 
-    show(matrix_table(load_result(learn_more(opened, task or ()))))
+    show(matrix_table(learn_more(opened, task or (), count=tasks).result()))
 
 
 def importance(
     run: RunArgument,
     compare: Annotated[Path | None, typer.Option(help="Another run of the same network.")] = None,
-    stage: Annotated[int | None, typer.Option(help="After which stage; the last if not given.")] = None,
+    stage: StageOption = None,
     layer: Annotated[str | None, typer.Option(help="One parameter, such as shared.0.weight; all if not given.")] = None,
     out: Annotated[Path, typer.Option(help="The picture to write: .png, .svg or .pdf.")] = Path("importance.png"),
 ) -> None:
-    """Histogram of the importance of parameters, or how two runs' importances agree."""
+    """Plot the importance of parameters as a histogram, or how the importances of two runs agree."""
     from factlearn.learning.runs import Run
 
     opened, other = Run.open(run), Run.open(compare) if compare else None
@@ -120,15 +157,12 @@ def importance(
     print(out)
 
 
-def memory(
-    runs: RunsArgument,
-    json: JsonOption = False,
-) -> None:
-    """Bytes that each run's method needed while learning and between tasks, measured."""
-    from factlearn.classification.runs import open_any
+def memory(runs: RunsArgument, json: JsonOption = False) -> None:
+    """Show the bytes that each run's method needed while learning and between tasks, as measured."""
     from factlearn.cli.tables.results import memory_rows, memory_table
+    from factlearn.learning.runs import Run
 
-    opened = [open_any(run) for run in runs]
+    opened = [Run.open(run) for run in runs]
     if json:
         show_json(memory_rows(opened))
     else:
@@ -136,7 +170,7 @@ def memory(
 
 
 def split(
-    config: Annotated[Path, typer.Argument(help="A YAML file that names the data, the language and the tasks.")],
+    config: ConfigArgument,
     out: Annotated[Path | None, typer.Option(help="Save the tasks as JSON.")] = None,
     set_: SetOption = None,
     dendrogram: Annotated[Path | None, typer.Option(help="Draw the tree of facts as PNG, SVG or PDF.")] = None,
@@ -144,15 +178,20 @@ def split(
 ) -> None:
     """Split the facts of a dataset into tasks and show them."""
     from factlearn.cli.tables.results import tasks_table
-    from factlearn.config import load_config
-    from factlearn.data.tasks import plot_dendrogram
-    from factlearn.learning.assembly import fact_embeddings, make_tasks, open_dataset, open_language
+    from factlearn.data.registry import open_source
+    from factlearn.data.tasks import fact_embeddings, make_tasks
+    from factlearn.errors import ConfigError
+    from factlearn.learning.config import FactsConfig, load_config
 
     loaded = load_config(config, set_ or ())
-    dataset = open_dataset(loaded.data)
-    language = open_language(loaded.language, dataset)
+    if not isinstance(loaded, FactsConfig):
+        raise ConfigError(f"{config} learns classes, whose tasks its data source gives; split works on facts.")
+    dataset = open_source(loaded.data, loaded.seed)
+    language = loaded.language.open(dataset.facts, dataset.aliases)
     tasks = make_tasks(loaded.tasks, dataset, language, loaded.seed)
     if dendrogram:
+        from factlearn.experiments.dendrogram import plot_dendrogram
+
         facts = [fact for task in tasks.tasks for fact in task.facts]
         plot_dendrogram(tasks, fact_embeddings(facts, language), dendrogram)
     if out:
@@ -163,17 +202,7 @@ def split(
         show(tasks_table(tasks, dataset))
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("runs/demo"),
-    index: Annotated[Path, typer.Option(help="Where the indexes go.")] = Path("indexes/demo"),
-) -> None:
-    """Learn four tasks of emoji facts three ways, show what is forgotten, and search the images."""
-    from factlearn.experiments.demo import run_demo
-
-    run_demo(out, index)
-
-
 def add_commands(app: typer.Typer) -> None:
     """Make these commands of the command line."""
-    for command in (train, evaluate, adapt, learn, importance, memory, split, demo):
+    for command in (train, evaluate, predict, adapt, learn, importance, memory, split):
         app.command()(command)

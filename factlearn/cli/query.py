@@ -35,8 +35,7 @@ def query(
     sheet: Annotated[Path | None, typer.Option(help="Write the images as one picture.")] = None,
 ) -> None:
     """Find the images that show a fact, or that are like an image."""
-    from factlearn.cli.tables.index import shown_table
-    from factlearn.cli.tables.results import hits_table
+    from factlearn.cli.tables.index import hits_table, shown_table
     from factlearn.errors import FactIndexError
     from factlearn.retrieval import FactIndex
 

@@ -1,4 +1,4 @@
-"""How well image vectors answer facts: MAP, image -> fact metrics, and forgetting over tasks.
+"""How well image vectors answer facts: MAP and image -> fact metrics.
 
 Fact -> image: every fact is a query that ranks a gallery of images by the masked distance (`scoring.py`),
 judged by average precision (`ranking.py`). The gallery is the whole test set, or for a task that task's own
@@ -16,7 +16,7 @@ right for a picture of `<person, riding, bike>`, and the best placed right fact 
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,8 +73,12 @@ class RuleResult:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class FactEvaluation:
     """The metrics of one set of image vectors under both relevance rules."""
+
+    rules: ClassVar[tuple[str, ...]] = (Relevance.EXACT.value, Relevance.PREFIX.value)
+    measure: ClassVar[str] = "MAP"
+    whole_title: ClassVar[str] = "All test images"
 
     exact: RuleResult
     prefix: RuleResult
@@ -93,9 +97,48 @@ class Evaluation:
         """The metrics under one rule."""
         return self.exact if Relevance(relevance) is Relevance.EXACT else self.prefix
 
+    def task(self, name: str, rule: str) -> float | None:
+        """MAP of one task's facts among its own images; None if it was not learned yet or cannot be evaluated."""
+        found = self.under(rule).tasks.get(name)
+        return found.map if found else None
+
+    def whole(self, rule: str) -> float | None:
+        """MAP over the whole test set."""
+        return self.under(rule).whole.map
+
+    def subsets(self) -> dict[str, float | None]:
+        """MAP of each named group of facts, exact relevance."""
+        return {name: found.map for name, found in self.exact.subsets.items()}
+
+    def headline(self) -> dict[str, float | None]:
+        """The figures that a run is judged by."""
+        return {"map_all": self.map_all, "map_all_prefix": self.map_all_prefix}
+
+    def sentence(self) -> str:
+        """The headline in words."""
+        return f"MAP over all test images {self.map_all_prefix:.3f} prefix, {self.map_all:.3f} exact"
+
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values: `map_all`, `map_all_prefix`, then every metric under `exact` and `prefix`."""
-        return {"map_all": self.map_all, "map_all_prefix": self.map_all_prefix, **asdict(self)}
+        """Plain JSON values: the headline, then every metric under `exact` and `prefix`."""
+        return {**self.headline(), **asdict(self)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> "FactEvaluation":
+        """What `to_json` gave."""
+        return cls(_rule_result(raw["exact"]), _rule_result(raw["prefix"]))
+
+
+def _rule_result(raw: Mapping[str, Any]) -> RuleResult:
+    def retrieval(values: Mapping[str, Any]) -> Retrieval:
+        return Retrieval(**{**values, "not_evaluated": tuple(values["not_evaluated"])})
+
+    found = raw["image_to_fact"]
+    return RuleResult(
+        whole=retrieval(raw["whole"]),
+        tasks={name: retrieval(values) for name, values in raw["tasks"].items()},
+        subsets={name: retrieval(values) for name, values in raw["subsets"].items()},
+        image_to_fact=None if found is None else ImageToFact(**found),
+    )
 
 
 def evaluate_vectors(
@@ -107,11 +150,11 @@ def evaluate_vectors(
     ids: Ids | None = None,
     tasks: Mapping[str, Collection[Fact]] | None = None,
     subsets: Mapping[str, Collection[Fact]] | None = None,
-) -> Evaluation:
+) -> FactEvaluation:
     """Evaluate the vectors of test images against known facts.
 
     Args:
-        vectors: [N, 3, D], one an image.
+        vectors: [N, 3, D], one per image.
         image_facts: the fact each image shows.
         facts: the known facts: all are queries on the whole test set and candidates for each image.
         targets: their language vectors [F, 3, D] and mask [F, 3], as `LanguageSpace.embed(facts)` gives them.
@@ -128,7 +171,7 @@ def evaluate_vectors(
             f"targets for {len(facts)} facts; each vector needs its fact."
         )
     if ids is not None and len(ids) != len(vectors):
-        raise FactlearnError(f"There are {len(ids)} ids for {len(vectors)} image vectors; give one id an image.")
+        raise FactlearnError(f"There are {len(ids)} ids for {len(vectors)} image vectors; give one id per image.")
     if len(set(facts)) != len(facts):
         raise FactlearnError("The known facts hold one fact twice; list each once.")
     scores = masked_scores(vectors, *targets)
@@ -137,7 +180,7 @@ def evaluate_vectors(
     board = _Board(tuple(facts), np.asarray(targets[1], bool), tuple(shown), image_fact, scores, names)
     tasks, subsets = tasks or {}, subsets or {}
     exact, prefix = (board.judge(rule, tasks, subsets) for rule in (Relevance.EXACT, Relevance.PREFIX))
-    return Evaluation(exact=exact, prefix=prefix)
+    return FactEvaluation(exact=exact, prefix=prefix)
 
 
 def _distinct(facts: Sequence[Fact]) -> tuple[list[Fact], NDArray[np.intp]]:

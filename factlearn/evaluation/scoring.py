@@ -53,6 +53,14 @@ def masked_scores(vectors: NDArray, targets: NDArray, mask: NDArray) -> NDArray[
     return np.minimum(scores, 0, out=scores)
 
 
+def fact_scores(vectors: NDArray, targets: NDArray, mask: NDArray) -> NDArray[np.float64]:
+    """How well each of F facts fits each of N images: [F, N], minus the *mean* squared distance over a fact's units.
+
+    A sum would favour facts of fewer units.
+    """
+    return masked_scores(vectors, targets, mask) / np.asarray(mask).sum(axis=1)[:, None]
+
+
 def check_parts(what: str, vectors: NDArray) -> None:
     """Refuse an array that is not [count, 3, D] of finite numbers.
 

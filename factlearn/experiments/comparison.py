@@ -1,7 +1,7 @@
-"""Methods compared: mean and deviation over seeds, and a paired test on the facts' average precisions.
+"""Methods compared: mean and deviation over seeds, and a paired test on facts or classes.
 
-The test asks whether one method is better than another *on facts like these*: a fact's average precision, averaged over
-the seeds both methods have, is one pair. Under the null hypothesis the sign of each pair's difference is a coin toss
+The test asks whether one method is better than another *on facts like these*: a fact's average precision (a class's
+accuracy), averaged over the seeds both methods have, is one pair. Under the null hypothesis the sign of each pair's difference is a coin toss
 (paired randomisation test, two-sided). It says nothing of other datasets, and with few seeds little of other splits.
 """
 
@@ -13,15 +13,15 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from factlearn.errors import RunError
-from factlearn.facts import Relevance
-from factlearn.learning.results import RunResult
+from factlearn.evaluation.results import RunResult
+from factlearn.experiments.changes import class_accuracies
 
 FLIPS = 10_000
-SCORE_COLUMNS = ("method", "seeds", "MAP, all", "gap closed", "average forgetting", "image to fact, accuracy@1")
-TEST_COLUMNS = ("methods", "difference", "95 % interval", "facts better", "p", "facts", "seeds")
+FACT_COLUMNS = ("method", "seeds", "MAP, all", "gap closed", "average forgetting", "image to fact, accuracy@1")
+CLASS_COLUMNS = ("method", "seeds", "average accuracy", "gap closed", "average forgetting", "not told the task")
+TEST_COLUMNS = ("methods", "difference", "95 % interval", "share better", "p", "compared", "seeds")
 _SEED = 0
 
 
@@ -45,25 +45,30 @@ class Spread:
 
 @dataclass(frozen=True)
 class MethodScore:
-    """One method over its seeds, at the end of the sequence."""
+    """One method over its seeds, at the end of the sequence.
+
+    Attributes:
+        whole: MAP over all test images, or the average accuracy of the tasks.
+        second: accuracy@1 of image to fact, or accuracy without being told the task.
+    """
 
     method: str
     seeds: tuple[int, ...]
-    map_all: Spread
+    whole: Spread
     forgetting: Spread | None
-    accuracy: Spread | None
+    second: Spread | None
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Whether `one` differs from `other` on the facts' average precision.
+    """Whether `one` differs from `other` on facts or classes.
 
     Attributes:
-        difference: mean over facts of one minus other.
-        low, high: its 95 % interval (bootstrap over facts).
-        better: the share of facts on which `one` is better.
+        difference: mean over them of one minus other.
+        low, high: its 95 % interval (bootstrap).
+        better: the share of facts or classes on which `one` is better.
         p: of the paired randomisation test, adjusted by Holm for all pairs that were compared.
-        facts, seeds: how many went in.
+        compared, seeds: how many facts or classes, and seeds, went in.
     """
 
     one: str
@@ -73,21 +78,28 @@ class PairedTest:
     high: float
     better: float
     p: float
-    facts: int
+    compared: int
     seeds: int
 
 
 def score_methods(groups: Mapping[str, Sequence[RunResult]]) -> list[MethodScore]:
-    """A line a method."""
+    """One line per method."""
     scores = []
     for method, results in groups.items():
-        lost = [found.average for result in results if (found := result.forgetting(Relevance.EXACT))]
-        accuracies = [f.accuracy_at["1"] for result in results if (f := result.final.exact.image_to_fact)]
-        whole = Spread.of([result.final.map_all or 0.0 for result in results])
+        lost = [found.average for result in results if (found := result.forgetting()) and found.per_task]
+        second = [value for result in results if (value := _second(result)) is not None]
+        whole = Spread.of([result.whole()[-1] or 0.0 for result in results])
         assert whole is not None
         seeds = tuple(result.run.config.seed for result in results)
-        scores.append(MethodScore(method, seeds, whole, Spread.of(lost), Spread.of(accuracies)))
+        scores.append(MethodScore(method, seeds, whole, Spread.of(lost), Spread.of(second)))
     return scores
+
+
+def _second(result: RunResult) -> float | None:
+    if result.run.config.learn == "classes":
+        return float(result.final.task_free_average)
+    found = result.final.exact.image_to_fact
+    return None if found is None else float(found.accuracy_at["1"])
 
 
 def paired_tests(groups: Mapping[str, Sequence[RunResult]]) -> list[PairedTest]:
@@ -106,20 +118,23 @@ def paired_tests(groups: Mapping[str, Sequence[RunResult]]) -> list[PairedTest]:
 
 
 def _pairs(one: Sequence[RunResult], other: Sequence[RunResult]) -> "tuple[np.ndarray, int] | None":
-    """A difference a fact, averaged over the seeds both have."""
+    """One difference per fact or class, averaged over the seeds both have."""
     by_seed = [{result.run.config.seed: _precisions(result) for result in group} for group in (one, other)]
     seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
     if not seeds:
         return None
     facts = sorted(set.intersection(*(set(table[seed]) for table in by_seed for seed in seeds)))
     if not facts:
-        raise RunError("Two of the runs evaluate no fact in common; give runs over the same facts.")
+        raise RunError("Two of the runs evaluate nothing in common; give runs over the same facts or classes.")
     means = [np.array([[table[seed][fact] for fact in facts] for seed in seeds]).mean(axis=0) for table in by_seed]
     return means[0] - means[1], len(seeds)
 
 
 def _precisions(result: RunResult) -> Mapping[str, float]:
-    return result.final.exact.whole.average_precision
+    if result.run.config.learn == "classes":
+        return class_accuracies(result, len(result.learned))
+    found: Mapping[str, float] = result.final.exact.whole.average_precision
+    return found
 
 
 def randomisation_p(differences: "np.ndarray", flips: int = FLIPS) -> float:
@@ -160,47 +175,27 @@ def gap_closed(value: float, low: float, high: float) -> float | None:
 
 
 def scores_rows(scores: Sequence[MethodScore]) -> list[list[str]]:
-    """A row a method, mean ± deviation over seeds, in the order of `SCORE_COLUMNS`."""
-    ends = {score.method: score.map_all.mean for score in scores}
+    """One row per method, mean ± deviation over seeds, in the order of `FACT_COLUMNS` or `CLASS_COLUMNS`."""
+    ends = {score.method: score.whole.mean for score in scores}
     rows = []
     for score in scores:
         share = None
         if {"FineTune", "Joint"} <= ends.keys():
-            share = gap_closed(score.map_all.mean, ends["FineTune"], ends["Joint"])
+            share = gap_closed(score.whole.mean, ends["FineTune"], ends["Joint"])
         rows.append(
-            [score.method, str(len(score.seeds)), str(score.map_all), "-" if share is None else f"{share:.0%}",
-             str(score.forgetting or "-"), str(score.accuracy or "-")]
+            [score.method, str(len(score.seeds)), str(score.whole), "-" if share is None else f"{share:.0%}",
+             str(score.forgetting or "-"), str(score.second or "-")]
         )  # fmt: skip
     return rows
 
 
 def tests_rows(tests: Sequence[PairedTest]) -> list[list[str]]:
-    """A row a pair of methods, in the order of `TEST_COLUMNS`."""
+    """One row per pair of methods, in the order of `TEST_COLUMNS`."""
     return [
         [f"{test.one} − {test.other}", f"{test.difference:+.3f}", f"{test.low:+.3f} to {test.high:+.3f}",
-         f"{test.better:.0%}", p_text(test.p), str(test.facts), str(test.seeds)]
+         f"{test.better:.0%}", p_text(test.p), str(test.compared), str(test.seeds)]
         for test in tests
     ]  # fmt: skip
-
-
-def scores_table(scores: Sequence[MethodScore]) -> Table:
-    """`scores_rows` for a terminal."""
-    return _table("At the end of the sequence, exact relevance, mean ± deviation", SCORE_COLUMNS, scores_rows(scores))
-
-
-def tests_table(tests: Sequence[PairedTest]) -> Table:
-    """`tests_rows` for a terminal."""
-    title = "Paired on facts: average precision at the end (randomisation test, Holm-adjusted)"
-    return _table(title, TEST_COLUMNS, tests_rows(tests))
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(title=title)
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if place else "left")
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def comparison_json(scores: Sequence[MethodScore], tests: Sequence[PairedTest]) -> dict[str, Any]:

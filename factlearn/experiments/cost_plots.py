@@ -3,26 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from factlearn.evaluation.results import RunResult
 from factlearn.experiments.figures import COLOURS, Plot, new_figure, svg_of, tidy
-from factlearn.experiments.naming import method_title, strength
-from factlearn.facts import Relevance
-from factlearn.learning.results import RunResult
-from factlearn.learning.runs import RunDirectory
+from factlearn.experiments.naming import method_title
 
 MEGABYTE = 1e6
 
 
-def memory_of(run: RunDirectory) -> list[dict[str, int]]:
-    """The bytes recorded after each stage; empty where a run recorded none."""
-    records = [run.stage(stage).get("memory") for stage in range(1, run.finished_stages() + 1)]
-    return [record for record in records if record]
-
-
-def memory_bars(runs: Mapping[str, RunDirectory]) -> Plot | None:
-    """Bytes beside the network itself, in the middle of the last stage and kept after it, a group a method."""
-    kept = {method: records[-1] for method, run in runs.items() if (records := memory_of(run))}
-    if not kept:
-        return None
+def memory_bars(results: Mapping[str, RunResult]) -> Plot:
+    """Memory overhead while learning the last stage and after it, excluding the network, one group per method."""
+    kept = {method: result.memory[-1] for method, result in results.items()}
     network = max(record["model_bytes"] for record in kept.values()) / MEGABYTE
     figure = new_figure(max(4.6, 0.9 * len(kept) + 2), 3)
     axes = figure.add_subplot()
@@ -33,32 +23,28 @@ def memory_bars(runs: Mapping[str, RunDirectory]) -> Plot | None:
         axes.bar_label(bars, fmt="%.0f", fontsize=8)
     axes.axhline(network, color="#888888", linestyle="--", linewidth=1, label="the network itself")
     axes.set_xticks(range(len(kept)), list(kept))
-    axes.set_ylabel("MB beside the network")
+    axes.set_ylabel("MB, excluding the network")
     axes.legend(frameon=False, fontsize=9)
     tidy(axes)
     rows = [
         [method, stage, record["model_bytes"], record["training_bytes"], record["stored_bytes"]]
-        for method, run in runs.items()
-        for stage, record in enumerate(memory_of(run), 1)
+        for method, result in results.items()
+        for stage, record in enumerate(result.memory, 1)
     ]
     header = ("method", "stage", "network bytes", "bytes while learning", "bytes between tasks")
-    return Plot("memory", svg_of(figure), header, rows, "Bars: memory that each method needs beside the network.")
+    return Plot("memory", svg_of(figure), header, rows, "Bars: memory that each method needs, excluding the network.")
 
 
-def timings(runs: Mapping[str, RunDirectory]) -> list[list[Any]]:
+def timings(results: Mapping[str, RunResult]) -> list[list[Any]]:
     """Method, seconds of each stage, seconds in all."""
-    rows = []
-    for method, run in runs.items():
-        seconds = [float(run.stage(stage).get("seconds", 0.0)) for stage in range(1, run.finished_stages() + 1)]
-        rows.append([method, seconds, sum(seconds)])
-    return rows
+    return [[method, result.seconds, sum(result.seconds)] for method, result in results.items()]
 
 
 def lambda_curve(results: Sequence[RunResult]) -> Plot | None:
-    """MAP, what was forgotten and how well the last task was learned, against lambda; None without a sweep of it."""
+    """The end, what was forgotten and how well the last task was learned, against lambda; None without a sweep."""
     by_title: dict[str, dict[float, list[RunResult]]] = {}
     for result in results:
-        value = strength(result.run.config)
+        value = result.run.config.strategy.strength
         if value:
             by_title.setdefault(method_title(result.run.config), {}).setdefault(value, []).append(result)
     swept = {title: values for title, values in by_title.items() if len(values) > 2}
@@ -69,11 +55,12 @@ def lambda_curve(results: Sequence[RunResult]) -> Plot | None:
         for title, values in swept.items()
         for value, members in sorted(values.items())
     ]
-    return draw_lambda(rows, ("MAP, all", "average forgetting", "MAP, last task"), "MAP")
+    measure = results[0].measure
+    return draw_lambda(rows, (f"{measure}, all", "average forgetting", f"{measure}, last task"), measure)
 
 
 def draw_lambda(rows: Sequence[Sequence[Any]], measures: Sequence[str], unit: str) -> Plot:
-    """Rows of method, lambda and the measures; a panel a method."""
+    """Rows of method, lambda and the measures; one panel per method."""
     titles = list(dict.fromkeys(row[0] for row in rows))
     figure = new_figure(4.6 * len(titles), 3.2)
     for axes, title in zip(figure.subplots(1, len(titles), squeeze=False)[0], titles, strict=True):
@@ -91,6 +78,5 @@ def draw_lambda(rows: Sequence[Sequence[Any]], measures: Sequence[str], unit: st
 
 
 def _three(result: RunResult) -> tuple[float, float, float]:
-    lost = result.forgetting(Relevance.EXACT)
-    last = result.matrix(Relevance.EXACT)[-1][-1]
-    return result.final.map_all or 0.0, lost.average if lost else 0.0, last or 0.0
+    lost = result.forgetting()
+    return result.whole()[-1] or 0.0, lost.average if lost else 0.0, result.matrix()[-1][-1] or 0.0

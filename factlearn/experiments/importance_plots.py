@@ -32,10 +32,7 @@ class Agreement:
 
 def load_omega(run: Run, stage: int | None = None) -> dict[str, NDArray[np.float32]]:
     """The importance a stage left, by default the last, by parameter."""
-    finished = run.finished_stages()
-    stage = finished if stage is None else stage
-    if not 1 <= stage <= finished:
-        raise RunError(f"{run.folder} has {finished} finished stages; there is no stage {stage}.")
+    stage = run.check_stage(stage)
     state = load_tensors(run.stage_folder(stage) / "strategy.safetensors")
     omega = {n.removeprefix("omega."): t.numpy() for n, t in state.items() if n.startswith("omega.")}
     if not omega:

@@ -3,38 +3,44 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from factlearn.experiments.course import Course
+from factlearn.evaluation.results import RunResult
+from factlearn.experiments.changes import Change
 from factlearn.experiments.figures import COLOURS, GREY, Plot, new_figure, style_of, svg_of, tidy
-from factlearn.experiments.per_fact import FactChange
 
 
-def curves(courses: Mapping[str, Course], groups: Sequence[str | None], name: str = "curves") -> Plot:
-    """The measure after each stage, a line a method, a panel a task or subset; None stands for everything.
+def points_of(result: RunResult, group: str | None) -> list[tuple[int, float]]:
+    """How many tasks were learned, and the measure of a task, a subset or everything (None) then."""
+    values = zip(result.learned, result.course(group), strict=True)
+    return [(len(names), value) for names, value in values if value is not None]
+
+
+def curves(results: Mapping[str, RunResult], groups: Sequence[str | None], name: str = "curves") -> Plot:
+    """The measure after each stage, one line per method, one panel per task or subset; None stands for everything.
 
     A method that learned all tasks at once is a dashed level line.
     """
     figure = new_figure(4.6 * len(groups), 3.2)
     for axes, group in zip(figure.subplots(1, len(groups), squeeze=False)[0], groups, strict=True):
-        _draw_curves(axes, courses, group)
+        _draw_curves(axes, results, group)
     rows = [
         [method, group or "all", after, value]
         for group in groups
-        for method, course in courses.items()
-        for after, value in course.points(group)
+        for method, result in results.items()
+        for after, value in points_of(result, group)
     ]
-    measure = next(iter(courses.values())).measure
+    measure = next(iter(results.values())).measure
     return Plot(name, svg_of(figure), ("method", "test images of", "tasks learned", measure), rows,
-                f"Lines: {measure} after each task, one line a method.")  # fmt: skip
+                f"Lines: {measure} after each task, one line per method.")  # fmt: skip
 
 
-def _draw_curves(axes: Any, courses: Mapping[str, Course], group: str | None) -> None:
-    first = next(iter(courses.values()))
-    names = max((course.tasks for course in courses.values()), key=len)
-    same_order = all(course.tasks == names[: len(course.tasks)] for course in courses.values())
-    for place, (method, course) in enumerate(courses.items()):
-        points = course.points(group)
+def _draw_curves(axes: Any, results: Mapping[str, RunResult], group: str | None) -> None:
+    first = next(iter(results.values()))
+    names = max((result.tasks for result in results.values()), key=len)
+    same_order = all(result.tasks == names[: len(result.tasks)] for result in results.values())
+    for place, (method, result) in enumerate(results.items()):
+        points = points_of(result, group)
         style = style_of(place)
-        if course.at_once and points:
+        if result.at_once and points:
             axes.axhline(points[0][1], color=style["color"], linestyle="--", linewidth=1.5, label=method)
         elif points:
             axes.plot(*zip(*points, strict=True), **style, linewidth=2, label=method)
@@ -53,18 +59,18 @@ def _draw_curves(axes: Any, courses: Mapping[str, Course], group: str | None) ->
     axes.legend(frameon=False, fontsize=9)
 
 
-def heat_map(courses: Mapping[str, Course]) -> Plot:
-    """The measure of every task (columns) after each stage (rows), a panel a method."""
-    first = next(iter(courses.values()))
+def heat_map(results: Mapping[str, RunResult]) -> Plot:
+    """The measure of every task (columns) after each stage (rows), one panel per method."""
+    first = next(iter(results.values()))
     size = 0.45 * len(first.tasks)
-    figure = new_figure(1.2 + max(2.9, size) * len(courses), 1.2 + size)
+    figure = new_figure(1.2 + max(2.9, size) * len(results), 1.2 + size)
     rows: list[list[Any]] = []
-    for axes, (method, course) in zip(figure.subplots(1, len(courses), squeeze=False)[0], courses.items(), strict=True):
-        after = course.moments
-        tasks = course.tasks
-        shown = [[float("nan") if value is None else value for value in row] for row in course.matrix]
+    for axes, (method, result) in zip(figure.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
+        after = result.moments
+        tasks = result.tasks
+        shown = [[float("nan") if value is None else value for value in row] for row in result.matrix()]
         axes.imshow(shown, cmap="cividis", vmin=0, vmax=1, aspect="auto")
-        for i, row in enumerate(course.matrix):
+        for i, row in enumerate(result.matrix()):
             for j, value in enumerate(row):
                 rows.append([method, after[i], tasks[j], value])
                 if value is not None:
@@ -78,15 +84,15 @@ def heat_map(courses: Mapping[str, Course]) -> Plot:
                 rows, f"Heat maps: {first.measure} of each task after each task.")  # fmt: skip
 
 
-def forgetting_bars(courses: Mapping[str, Course]) -> Plot | None:
+def forgetting_bars(results: Mapping[str, RunResult]) -> Plot | None:
     """What each method lost of each task but the last: the best it ever had minus what is left."""
-    lost = {method: course.lost for method, course in courses.items() if course.lost and course.lost.per_task}
+    lost = {method: found for method, result in results.items() if (found := result.forgetting()) and found.per_task}
     if not lost:
         return None
-    first = next(iter(courses.values()))
+    first = next(iter(results.values()))
     measure = f"{first.measure} lost"
     rows = [
-        [method, courses[method].tasks[place], value]
+        [method, results[method].tasks[place], value]
         for method, found in lost.items()
         for place, value in enumerate(found.per_task)
     ]
@@ -95,7 +101,7 @@ def forgetting_bars(courses: Mapping[str, Course]) -> Plot | None:
     figure = new_figure(max(4.6, 1.3 * len(groups) + 1.5), 3)
     axes = figure.add_subplot()
     width = 0.8 / len(lost)
-    for place, method in enumerate(courses):
+    for place, method in enumerate(results):
         if method not in lost:
             continue
         order = list(lost).index(method)
@@ -115,13 +121,13 @@ def forgetting_bars(courses: Mapping[str, Course]) -> Plot | None:
 
 
 def fact_changes(
-    changes: Mapping[str, Sequence[FactChange]],
+    changes: Mapping[str, Sequence[Change]],
     facts: Sequence[str],
     *,
     kind: str = "fact",
     measure: str = "average precision",
 ) -> Plot:
-    """The measure of some facts just after they were learned (hollow) and at the end (filled), a row a fact.
+    """The measure of some facts just after they were learned (hollow) and at the end (filled), one row per fact.
 
     `kind` says what they are if not facts; it names the plot.
     """
@@ -130,7 +136,7 @@ def fact_changes(
     rows = []
     step = 0.7 / len(changes)
     for place, (method, listed) in enumerate(changes.items()):
-        by_fact = {change.fact: change for change in listed}
+        by_fact = {change.name: change for change in listed}
         style = style_of(place)
         label: str | None = method
         for row, fact in enumerate(facts):
@@ -143,7 +149,7 @@ def fact_changes(
             axes.plot([change.then], [y], style["marker"], color=style["color"], markersize=5, fillstyle="none")
             axes.plot([change.now], [y], style["marker"], color=style["color"], markersize=6, label=label)
             label = None
-        rows += [[method, c.fact, c.task, c.then, c.now, c.lost] for c in listed]
+        rows += [[method, c.name, c.task, c.then, c.now, c.lost] for c in listed]
     axes.set_yticks(range(len(facts)), facts, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(-0.02, 1.02)

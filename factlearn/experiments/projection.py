@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from factlearn.data.tasks import choose_facts
+from factlearn.evaluation.results import RunResult
 from factlearn.experiments.figures import GREY, Plot, new_figure, style_of, svg_of
 from factlearn.facts import Fact
-from factlearn.learning.assembly import choose_facts
-from factlearn.learning.results import RunResult
+from factlearn.learning.facts import test_vectors
 
 MOST_FACTS = 7
 
@@ -18,11 +19,11 @@ def facts_to_project(result: RunResult, patterns: Sequence[str] = ()) -> list[Fa
 
     Facts with different units are preferred, so that the picture is not seven times the same action.
     """
-    test = [sample.fact for sample in result.dataset.of_split("test").samples]
+    test = [sample.fact for sample in result.run.data.of_split("test").samples]
     subsets = list(result.run.config.evaluation.subsets.values())
     chosen = list(patterns) or list(subsets[0] if subsets else ())
-    first = result.tasks.tasks[0]
-    listed = choose_facts(chosen, result.dataset.of_split("train").facts) if chosen else [*first.typical, *first.facts]
+    first = result.run.tasks().tasks[0]
+    listed = choose_facts(chosen, result.run.data.of_split("train").facts) if chosen else [*first.typical, *first.facts]
     facts = [fact for fact in dict.fromkeys(listed) if fact in set(test)]
     apart: dict[tuple[str | None, ...], Fact] = {}
     for fact in facts:
@@ -31,12 +32,12 @@ def facts_to_project(result: RunResult, patterns: Sequence[str] = ()) -> list[Fa
 
 
 def project(results: Mapping[str, RunResult], facts: Sequence[Fact]) -> Plot | None:
-    """The facts' test images on two axes, a row a method, a column a task; None if nothing is learned one by one.
+    """The facts' test images on two axes, one row per method, one column per task; None if nothing is learned one by one.
 
     The axes are the two main directions of the images as they lay after the first stage; every later position is
     drawn on the same axes, with the first ones in grey behind it.
     """
-    in_turn = {method: result for method, result in results.items() if len(result.vectors) > 1}
+    in_turn = {method: result for method, result in results.items() if len(result.learned) > 1}
     if not in_turn or not facts:
         return None
     places = {method: _points(result, facts) for method, result in in_turn.items()}
@@ -89,8 +90,9 @@ def drift(result: RunResult, facts: Sequence[Fact]) -> list[float]:
 def _points(result: RunResult, facts: Sequence[Fact]) -> list[tuple[NDArray[np.intp], NDArray[np.float32]]]:
     """After each stage: which fact each image shows, and its vector."""
     number = {fact: place for place, fact in enumerate(facts)}
-    samples = result.dataset.of_split("test").samples
+    samples = result.run.data.of_split("test").samples
     rows = [row for row, sample in enumerate(samples) if sample.fact in number]
     labels = np.array([number[fact] for row in rows if (fact := samples[row].fact)], dtype=np.intp)
-    meant = result.language.embed(list(facts))[1][labels][:, :, None]  # a unit the fact lacks may lie anywhere
-    return [(labels, (vectors[rows] * meant).reshape(len(rows), -1)) for vectors in result.vectors]
+    meant = result.run.language().embed(list(facts))[1][labels][:, :, None]  # a unit the fact lacks may lie anywhere
+    stages = range(1, len(result.learned) + 1)
+    return [(labels, (test_vectors(result.run, n)[rows] * meant).reshape(len(rows), -1)) for n in stages]

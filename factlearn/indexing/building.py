@@ -1,4 +1,4 @@
-"""Fact indexes of a run's model: building them, adding images, and keeping them up with a model that learns on."""
+"""Fact indexes of a run's model: building them, adding images, and keeping them in step with a model that keeps learning."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -9,37 +9,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from factlearn.data.registry import open_source
+from factlearn.data.rows import MANIFEST_SUFFIXES
 from factlearn.data.samples import FactDataset, Sample
 from factlearn.errors import DatasetError, FactIndexError, ImageError
 from factlearn.facts import Fact
 from factlearn.files import sha256_file
-from factlearn.learning.assembly import make_preprocess, open_dataset
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
-from factlearn.learning.stages import run_inputs
-from factlearn.learning.training import embed_inputs
 from factlearn.models.embedder import FactEmbedder
-from factlearn.models.inference import embed_images
-from factlearn.models.preprocess import PLAIN
+from factlearn.models.inference import embed_images, embed_inputs
+from factlearn.models.inputs import open_inputs
 from factlearn.progress import progress, say
 from factlearn.retrieval import FactIndex, Version
 
 OWN_IMAGES = ("test", "train", "all")
-_MANIFESTS = (".csv", ".tsv", ".jsonl", ".parquet")
 _COMMIT_EVERY = 4096
 
 
 def open_images(run: Run, images: str) -> FactDataset:
     """The images to index: the run's own (`test`, `train`, `all`), a folder, a manifest, or one image."""
     if images in OWN_IMAGES:
-        dataset = open_dataset(run.config.data)
+        dataset: FactDataset = open_source(run.config.data, run.config.seed)
         return dataset if images == "all" else dataset.of_split(images)
     path = Path(images).expanduser()
     if path.is_dir():
         from factlearn.data.folder import folder_dataset
 
         return folder_dataset(path)
-    if path.suffix.lower() in _MANIFESTS:
+    if path.suffix.lower() in MANIFEST_SUFFIXES:
         from factlearn.data.manifest import read_manifest
 
         return read_manifest(path)
@@ -73,7 +71,7 @@ def build_index(
     """Embed images with the model a stage left (by default the last) and write an index of them.
 
     Args:
-        processes: how many processes embed, each a share of the images.
+        processes: number of worker processes.
 
     Raises:
         ImageError: if an image cannot be decoded, unless `skip_unreadable`.
@@ -109,7 +107,7 @@ def _metadata(sample: Sample) -> dict[str, str]:
 
 
 def file_facts(path: Path) -> dict[str, str]:
-    """By what a changed image is known later."""
+    """Size, mtime and hash, to detect changes."""
     status = path.stat()
     return {"bytes": str(status.st_size), "modified": str(status.st_mtime_ns), "sha256": sha256_file(path)}
 
@@ -128,8 +126,7 @@ class Embedder:
     def __call__(self, samples: Sequence[Sample], *, own: bool) -> tuple[NDArray[np.float32], list[Sample]]:
         paths = [sample.path for sample in samples]
         if own and self.run.config.model.keep_activations:
-            inputs = run_inputs(self.run.config.model, self.model, paths, (PLAIN,))
-            return embed_inputs(self.model.suffix, inputs, self.batch_size), list(samples)
+            return embed_inputs(self.model.suffix, open_inputs(self.model, paths), self.batch_size), list(samples)
         if self.processes > 1 and len(samples) > self.processes:
             vectors, kept = self._in_processes(paths)
         else:
@@ -142,7 +139,6 @@ class Embedder:
             found = embed_images(
                 self.model,
                 paths,
-                make_preprocess(self.run.config.model),
                 batch_size=self.batch_size,
                 on_error=skipped.append if self.skip_unreadable else None,
                 progress=advance,
@@ -191,7 +187,7 @@ def run_of(index: FactIndex, run: Run | None = None) -> Run:
     place = index.models[index.model].run
     if place is None:
         raise FactIndexError(f"{index.path} does not know which run made it; name it with --run.")
-    return Run.open(place)
+    return Run.of_facts(place)
 
 
 @dataclass
@@ -217,7 +213,7 @@ def add_images(
     """Add a folder's or manifest's images to an index; only what is new or changed is embedded.
 
     What is embedded is committed every few thousand images, so that an interruption loses little: adding the same
-    images again goes on from there.
+    images again continues from there.
     """
     run = run_of(index, run)
     index.check_language(run.language())
@@ -228,6 +224,7 @@ def add_images(
     index.backend.about.check_version(index.path, version)
     report = Added()
     fresh = _new_or_changed(index, dataset, report)
+    facts, language = known_facts(run), run.language()
     embedder = Embedder(run, model, stage, skip_unreadable, batch_size, processes)
     for start in range(0, len(fresh), _COMMIT_EVERY):
         part = fresh[start : start + _COMMIT_EVERY]
@@ -237,8 +234,8 @@ def add_images(
             vectors,
             [sample.id for sample in samples],
             model=version,
-            known_facts=known_facts(run),
-            language=run.language(),
+            known_facts=facts,
+            language=language,
             **stored_columns(samples),
         )
     return report
@@ -297,5 +294,5 @@ def embed_one(index: FactIndex, image: Path, run: Run | None = None) -> NDArray[
     stage = run.finished_stages() if stage is None else stage
     model = load_model(run, stage)
     index.backend.about.check_version(index.path, version_of(run, model, stage))
-    vectors, _ = embed_images(model, [image], make_preprocess(run.config.model), batch_size=1)
+    vectors, _ = embed_images(model, [image], batch_size=1)
     return vectors[0]  # type: ignore[no-any-return]

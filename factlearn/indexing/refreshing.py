@@ -1,4 +1,4 @@
-"""Keeping an index true: repairing damage, and following a model that learns on."""
+"""Keeping an index true: repairing damage, and following a model that keeps learning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -192,9 +192,10 @@ def _newest(index: FactIndex, run: Run | None, stage: int | None) -> tuple[Embed
 def _embed_again(
     index: FactIndex, embedder: Embedder, version: Version, items: Sequence[Mapping[str, Any]], report: Refreshed
 ) -> int:
-    """Embed images of an index again, a few thousand a commit; how many there were."""
+    """Embed images of an index again, a few thousand per commit; how many there were."""
     there = [sample_of(item) for item in items if Path(item["path"]).is_file()]
     report.missing += [item["id"] for item in items if not Path(item["path"]).is_file()]
+    facts, language = known_facts(embedder.run), embedder.run.language()
     done = 0
     for start in range(0, len(there), _COMMIT_EVERY):
         vectors, samples = embedder(there[start : start + _COMMIT_EVERY], own=False)
@@ -202,8 +203,8 @@ def _embed_again(
             vectors,
             [sample.id for sample in samples],
             model=version,
-            known_facts=known_facts(embedder.run),
-            language=embedder.run.language(),
+            known_facts=facts,
+            language=language,
             **stored_columns(samples),
         )
         done += len(samples)

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from factlearn.config import TrainingConfig
-from factlearn.models.parts import TwoPartModel
+from factlearn.learning.config import TrainingConfig
+from factlearn.models.network import TwoPartModel
 
 
-def make_optimizer(model: TwoPartModel, config: TrainingConfig) -> torch.optim.SGD:
+def make_optimizer(model: TwoPartModel[Any], config: TrainingConfig) -> torch.optim.SGD:
     """SGD with one group for the convolutions and one for the fully connected layers."""
     convolutions = list(model.suffix.convolutions.parameters())
     ids = {id(parameter) for parameter in convolutions}

@@ -1,112 +1,41 @@
-"""What a run achieved after each stage: the numbers behind `factlearn evaluate`, tables and reports."""
+"""What a run directory gives back: its results, its network at any stage, what that says of images."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from factlearn.data.samples import FactDataset
-from factlearn.data.tasks import TaskSplit
 from factlearn.errors import RunError
-from factlearn.evaluation.facts import Evaluation
-from factlearn.evaluation.forgetting import Forgetting, forgetting
-from factlearn.facts import Relevance
-from factlearn.language import LanguageSpace
-from factlearn.learning.assembly import build_embedder, make_preprocess, open_dataset
+from factlearn.evaluation.results import RunResult
+from factlearn.learning.problem import problem_class
 from factlearn.learning.runs import Run, load_tensors
-from factlearn.learning.training import evaluate_run
-from factlearn.models.embedder import FactEmbedder
-from factlearn.models.inference import embed_images
+from factlearn.models.network import TwoPartModel
 from factlearn.progress import progress
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """A run's evaluations, one a finished stage.
+def load_result(run: Run | Path | str, *, fresh: bool = False) -> RunResult:
+    """The evaluation that every finished stage left, or one made anew from its network and the images if `fresh`.
 
-    Attributes:
-        tasks: all tasks of the run.
-        learned: the names of the tasks learned after each stage.
-        evaluations: the metrics after each stage, on the tasks learned so far.
-        vectors: the test images' vectors after each stage.
-        dataset: the run's dataset, of whose test side the vectors are.
-        language: its language space.
+    Raises:
+        RunError: if no stage is finished; if `fresh`, also if the data has changed.
     """
-
-    run: Run
-    tasks: TaskSplit
-    learned: list[list[str]]
-    evaluations: list[Evaluation]
-    vectors: list[NDArray[np.float32]]
-    dataset: FactDataset
-    language: LanguageSpace
-
-    @property
-    def final(self) -> Evaluation:
-        """The metrics at the end of the sequence."""
-        return self.evaluations[-1]
-
-    def matrix(self, relevance: Relevance | str) -> list[list[float | None]]:
-        """MAP of every task (columns) after each stage (rows); None before a task was learned."""
-        return [
-            [stage.under(relevance).tasks[task.name].map if task.name in stage.under(relevance).tasks else None
-             for task in self.tasks.tasks]
-            for stage in self.evaluations
-        ]  # fmt: skip
-
-    def forgetting(self, relevance: Relevance | str) -> Forgetting | None:
-        """Forgetting over the sequence; None where tasks were not learned one after the other."""
-        if [len(names) for names in self.learned] != list(range(1, len(self.learned) + 1)):
-            return None
-        rows = self.matrix(relevance)
-        kept = [column for column in range(len(rows)) if all(row[column] is not None for row in rows[column:])]
-        return forgetting([[rows[i][j] for j in kept if j <= i] for i in kept])
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values: the final `map_all` first, then what came after each stage."""
-        lost = {rule.value: self.forgetting(rule) for rule in Relevance}
-        return {
-            "run": str(self.run.folder),
-            "strategy": self.run.config.strategy.name,
-            "map_all": self.final.map_all,
-            "map_all_prefix": self.final.map_all_prefix,
-            "tasks": [task.name for task in self.tasks.tasks],
-            "matrix": {rule.value: self.matrix(rule) for rule in Relevance},
-            "forgetting": {rule: None if value is None else value.to_json() for rule, value in lost.items()},
-            "stages": [
-                {"learned": names, **evaluation.to_json()}
-                for names, evaluation in zip(self.learned, self.evaluations, strict=True)
-            ],
-        }
+    run = run if isinstance(run, Run) else Run.open(run)
+    stages = range(1, run.check_stage() + 1)
+    learned = [list(run.stage(stage)["tasks"]) for stage in stages]
+    if fresh:
+        evaluations = [_evaluated_again(run, stage, names) for stage, names in zip(stages, learned, strict=True)]
+    else:
+        kind = problem_class(run.config).evaluation
+        try:
+            evaluations = [kind.from_json(run.stage(stage)["evaluation"]) for stage in stages]
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"The evaluations of {run.folder} are damaged ({error}); use --fresh.") from error
+    return RunResult(run, run.task_names(), learned, evaluations)
 
 
-def load_result(run: Run, *, fresh: bool = False) -> RunResult:
-    """Evaluate every finished stage from the vectors it left, or from its model and the images if `fresh`."""
-    finished = run.finished_stages()
-    if not finished:
-        raise RunError(f"{run.folder} has no finished stage yet; train it with --resume.")
-    dataset = open_dataset(run.config.data)
-    run.check_data(dataset.fingerprint())
-    language, tasks = run.language(), run.tasks()
-    by_name = {task.name: task for task in tasks.tasks}
-    learned = [list(run.stage(stage)["tasks"]) for stage in range(1, finished + 1)]
-    vectors = [_vectors(run, stage, dataset, fresh) for stage in range(1, finished + 1)]
-    evaluations = [
-        evaluate_run(run.config, dataset, language, [by_name[name] for name in names], stage_vectors)
-        for names, stage_vectors in zip(learned, vectors, strict=True)
-    ]
-    return RunResult(run, tasks, learned, evaluations, vectors, dataset, language)
-
-
-def load_model(run: Run, stage: int | None = None) -> FactEmbedder:
+def load_model(run: Run | Path | str, stage: int | None = None) -> TwoPartModel[Any]:
     """The network as a finished stage left it, by default the last."""
-    finished = run.finished_stages()
-    stage = finished if stage is None else stage
-    if not 1 <= stage <= finished:
-        raise RunError(f"{run.folder} has {finished} finished stages; there is no stage {stage}.")
-    model = build_embedder(run.config.model, run.language().dimension, pretrained=False)
+    run = run if isinstance(run, Run) else Run.open(run)
+    stage = run.check_stage(stage)
+    model = problem_class(run.config).network(run, stage)
     try:
         model.prefix.load_state_dict(load_tensors(run.folder / "frozen.safetensors"))
         model.suffix.load_state_dict(load_tensors(run.stage_folder(stage) / "model.safetensors"))
@@ -115,20 +44,10 @@ def load_model(run: Run, stage: int | None = None) -> FactEmbedder:
     return model.eval()
 
 
-def _vectors(run: Run, stage: int, dataset: FactDataset, fresh: bool) -> NDArray[np.float32]:
-    test: Sequence[Any] = dataset.of_split("test").samples
-    if fresh:
-        with progress(f"embedding the test images with stage {stage}", len(test)) as advance:
-            vectors, _ = embed_images(
-                load_model(run, stage),
-                [sample.path for sample in test],
-                make_preprocess(run.config.model),
-                progress=advance,
-            )
-        return vectors
-    stored = load_tensors(run.stage_folder(stage) / "vectors.safetensors")["vectors"].numpy()
-    if len(stored) != len(test):
-        raise RunError(
-            f"Stage {stage} of {run.folder} has {len(stored)} vectors for {len(test)} test images; use --fresh."
-        )
-    return stored
+def _evaluated_again(run: Run, stage: int, learned: list[str]) -> Any:
+    problem = problem_class(run.config).of_run(run, load_model(run, stage))
+    run.check_data(problem.fingerprint)
+    with progress(f"test images with stage {stage}", 1) as advance:
+        judged = problem.judge([problem.tasks.index(name) for name in learned])
+        advance(1)
+    return judged.evaluation

@@ -5,37 +5,45 @@
     tasks.json             the tasks in their order
     language/              the language space
     frozen.safetensors     the weights of the frozen prefix, once
-    metrics.jsonl          a line a training epoch and an evaluation
+    metrics.jsonl          one line per training epoch and evaluation
     stages/1/              after the first stage (usually one task):
         model.safetensors        the learned part of the network
         strategy.safetensors     what the strategy remembers
-        vectors.safetensors      the vectors of the test images (a classifier: predictions.safetensors)
+        outputs.safetensors      what the network says of the test images: vectors, or predictions
         stage.json               written last: a stage without it is not finished
     checkpoint/            the middle of a stage: model, optimizer, position; replaced whole
 
-Every file is written atomically. A run that was killed goes on from its last checkpoint.
+Every file is written atomically. A run that was killed resumes from its last checkpoint.
 """
 
 import json
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from factlearn.config import LearningConfig, RunConfig, parse_as
+from factlearn.data.registry import open_source
 from factlearn.data.tasks import TaskSplit
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write, write_json
 from factlearn.language import LanguageSpace
+from factlearn.learning.config import RunConfig, parse_config
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
+
+    from factlearn.evaluation.results import RunResult
+    from factlearn.learning.prediction import Guess
+    from factlearn.models.network import TwoPartModel
 
 FORMAT = 1
 _PACKAGES = ("torch", "torchvision", "numpy", "gensim", "faiss-cpu", "scikit-learn", "lightning-fabric")
@@ -85,24 +93,20 @@ class Checkpoint:
     strategy: dict[str, "Tensor"]
 
 
-class RunDirectory:
-    """A run directory, opened: what every run has, whatever it learns."""
+class Run:
+    """A run directory, opened: of facts or of classes, as its config says."""
 
-    schema: ClassVar[type[LearningConfig]] = LearningConfig
-    command: ClassVar[str] = "factlearn train"
-    config: LearningConfig
-
-    def __init__(self, folder: Path, config: LearningConfig) -> None:
+    def __init__(self, folder: Path, config: RunConfig) -> None:
         self.folder = folder
         self.config = config
 
     @classmethod
-    def create(cls, folder: Path, config: LearningConfig) -> Self:
+    def create(cls, folder: Path, config: RunConfig) -> Self:
         """Start a run in a new or empty folder."""
         if folder.exists() and not folder.is_dir():
             raise RunError(f"{folder} is a file; give a folder for the run.")
         if (folder / "config.yaml").exists():
-            raise RunError(f"{folder} holds a run already; go on with --resume, or choose another --out.")
+            raise RunError(f"{folder} holds a run already; continue it with --resume, or choose another --out.")
         if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{folder} is not empty and holds no run; choose another --out.")
         run = cls(folder, config)
@@ -112,8 +116,8 @@ class RunDirectory:
 
     @classmethod
     @contextmanager
-    def beginning(cls, folder: Path, config: LearningConfig) -> Iterator[Self]:
-        """Start a run and write what belongs to it; if that does not come to its end, nothing of it is left."""
+    def beginning(cls, folder: Path, config: RunConfig) -> Iterator[Self]:
+        """Start a run and write what belongs to it; if the block fails, nothing of it is left."""
         run = cls.create(folder, config)
         try:
             yield run
@@ -127,17 +131,81 @@ class RunDirectory:
         folder = Path(folder)
         path = folder / "config.yaml"
         if not path.is_file():
-            raise RunError(f"{folder} holds no run (no config.yaml); train one with `{cls.command}`.")
+            raise RunError(f"{folder} holds no run (no config.yaml); train one with `factlearn train`.")
         try:
             raw = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise RunError(f"{path} is not readable ({' '.join(str(error).split())}).") from error
-        strange = sorted(set(raw) - set(cls.schema.model_fields)) if isinstance(raw, dict) else []
-        if strange:
-            raise RunError(
-                f"{folder} holds another kind of run, not one of `{cls.command}`: its config has {', '.join(strange)}."
-            )
-        return cls(folder, parse_as(cls.schema, raw if isinstance(raw, dict) else {}, str(path)))
+        return cls(folder, parse_config(raw if isinstance(raw, dict) else {}, path))
+
+    @classmethod
+    def of_facts(cls, folder: Path | str) -> Self:
+        """Open a run that learns facts; only those can be indexed."""
+        run = cls.open(folder)
+        if run.config.learn != "facts":
+            raise RunError(f"{folder} learned {run.config.learn}; an index needs a run that learned facts.")
+        return run
+
+    def task_names(self) -> list[str]:
+        """The names of all tasks, in order."""
+        try:
+            return [str(task["name"]) for task in self.tasks_json()["tasks"]]
+        except (KeyError, TypeError) as error:
+            raise RunError(f"{self.folder / 'tasks.json'} is damaged ({error}); train the run again.") from error
+
+    def tasks_json(self) -> dict[str, Any]:
+        """The tasks as they were recorded."""
+        return _read_json(self.folder / "tasks.json")
+
+    def tasks(self) -> TaskSplit:
+        """The tasks of a run that learns facts."""
+        return TaskSplit.load(self.folder / "tasks.json")
+
+    def language(self) -> LanguageSpace:
+        """The language space of a run that learns facts."""
+        return LanguageSpace.load(self.folder / "language")
+
+    @cached_property
+    def data(self) -> Any:
+        """The run's own images: a `FactDataset` or a `ClassSequence`.
+
+        Raises:
+            RunError: if they have changed since the run was started.
+        """
+        opened = open_source(self.config.data, self.config.seed)
+        self.check_data(opened.fingerprint)
+        return opened
+
+    # What it gives back
+
+    def result(self, *, fresh: bool = False) -> "RunResult":
+        """What the run achieved after each stage, see `load_result`."""
+        from factlearn.learning.results import load_result
+
+        return load_result(self, fresh=fresh)
+
+    def model(self, stage: int | None = None) -> "TwoPartModel[Any]":
+        """The network as a finished stage left it, by default the last."""
+        from factlearn.learning.results import load_model
+
+        return load_model(self, stage)
+
+    def embed(self, images: Path | str | Sequence[Path | str], stage: int | None = None) -> "NDArray[np.float32]":
+        """Fact vectors [N, 3, D] of image files, or [3, D] of a single one."""
+        from factlearn.models.inference import embed_images
+
+        single = isinstance(images, Path | str)
+        paths = [Path(image) for image in ([images] if single else images)]  # type: ignore[union-attr,list-item]
+        vectors, _ = embed_images(self.model(stage), paths)
+        return vectors[0] if single else vectors
+
+    def predict(self, images: "Sequence[Path | str]", **options: Any) -> "list[Guess]":
+        """The facts or classes that images show, see `factlearn.learning.prediction.predict`."""
+        from factlearn.learning.prediction import predict
+
+        return predict(self, [Path(image) for image in images], **options)
+
+    # What it records
 
     def describe(self, **facts: Any) -> None:
         """Record versions, seed and fingerprints."""
@@ -151,7 +219,7 @@ class RunDirectory:
         return _read_json(self.folder / "run.json")
 
     def check_data(self, fingerprint: str) -> None:
-        """Refuse to go on with data that is no longer what the run was started with."""
+        """Refuse to continue with data that is no longer what the run was started with."""
         if self.description().get("data_fingerprint") != fingerprint:
             raise RunError(f"The data of {self.folder} has changed since it was trained; restore it or train again.")
 
@@ -160,6 +228,20 @@ class RunDirectory:
     def stage_folder(self, stage: int) -> Path:
         """Where stage `stage` (from 1) is kept."""
         return self.folder / "stages" / str(stage)
+
+    def check_stage(self, stage: int | None = None) -> int:
+        """A finished stage, by default the last.
+
+        Raises:
+            RunError: if there is no such stage.
+        """
+        finished = self.finished_stages()
+        chosen = finished if stage is None else stage
+        if not finished:
+            raise RunError(f"{self.folder} has no finished stage yet; train it with --resume.")
+        if not 1 <= chosen <= finished:
+            raise RunError(f"{self.folder} has {finished} finished stages; there is no stage {chosen}.")
+        return chosen
 
     def finished_stages(self) -> int:
         """How many stages are finished."""
@@ -178,17 +260,21 @@ class RunDirectory:
         files: dict[str, dict[str, "Tensor"]],
         record: dict[str, Any],
     ) -> None:
-        """Keep what a stage left, a safetensors file a name; the folder appears whole."""
+        """Keep what a stage left, one safetensors file per name; the folder appears whole."""
         with atomic_directory(self.stage_folder(stage)) as folder:
             for name, tensors in files.items():
                 save_tensors(tensors, folder / f"{name}.safetensors")
             write_json(folder / "stage.json", record)
 
+    def outputs(self, stage: int) -> dict[str, "Tensor"]:
+        """What the network of a finished stage says of the test images."""
+        return load_tensors(self.stage_folder(stage) / "outputs.safetensors")
+
     # Metrics
 
     @property
     def metrics_path(self) -> Path:
-        """A JSON object a line."""
+        """One JSON object per line."""
         return self.folder / "metrics.jsonl"
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -203,7 +289,7 @@ class RunDirectory:
             stream.write(json.dumps(values, allow_nan=False) + "\n")
 
     def rewind_metrics(self, lines: int) -> None:
-        """Drop what was logged after a checkpoint, before going on from it."""
+        """Drop what was logged after a checkpoint, before resuming from it."""
         if self.metrics_path.exists():
             kept = self.metrics_path.read_text(encoding="utf-8").splitlines(keepends=True)[:lines]
             with atomic_write(self.metrics_path) as stream:
@@ -246,21 +332,6 @@ class RunDirectory:
             optimizer=load_tensors(folder / "optimizer.safetensors"),
             strategy=load_tensors(folder / "strategy.safetensors"),
         )
-
-
-class Run(RunDirectory):
-    """The directory of a run that learns facts."""
-
-    schema: ClassVar[type[LearningConfig]] = RunConfig
-    config: RunConfig
-
-    def tasks(self) -> TaskSplit:
-        """The tasks of the run."""
-        return TaskSplit.load(self.folder / "tasks.json")
-
-    def language(self) -> LanguageSpace:
-        """The language space of the run."""
-        return LanguageSpace.load(self.folder / "language")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

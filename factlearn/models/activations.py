@@ -14,6 +14,7 @@ import json
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +23,8 @@ from torch import Tensor
 
 from factlearn.errors import RunError
 from factlearn.files import atomic_write, fingerprint, sha256_file, write_json
-from factlearn.models.inference import image_batches
-from factlearn.models.parts import TwoPartModel
+from factlearn.models.decoding import image_batches
+from factlearn.models.network import TwoPartModel
 from factlearn.models.preprocess import PLAIN, Preprocess, View
 from factlearn.progress import progress
 
@@ -53,7 +54,7 @@ class ActivationStore:
         folder: where stores live, usually `activations` in the cache directory.
     """
 
-    def __init__(self, folder: Path, model: TwoPartModel, preprocess: Preprocess) -> None:
+    def __init__(self, folder: Path, model: TwoPartModel[Any], preprocess: Preprocess) -> None:
         self.folder = folder
         self._model = model
         self._preprocess = preprocess
@@ -63,7 +64,7 @@ class ActivationStore:
     def rows(self, paths: Sequence[Path], view: View = PLAIN, batch_size: int = 64) -> StoredRows:
         """The activations of the images under the view, computing and keeping what is missing."""
         keys = [self._image_key(path) for path in paths]
-        store = self.folder / fingerprint(self._prefix, self._preprocess.size, self._preprocess.fit, view.name)
+        store = self.folder / fingerprint(self._prefix, self._preprocess.name, view.name)
         names, index = self._read(store)
         missing = {key: path for key, path in zip(keys, paths, strict=True) if key not in index}
         if missing:
@@ -87,7 +88,7 @@ class ActivationStore:
 
     def _compute(self, store: Path, missing: dict[str, Path], view: View, batch_size: int) -> None:
         name = secrets.token_hex(8)
-        device = next(self._model.suffix.parameters()).device
+        device = self._model.device
         try:
             with (
                 atomic_write(store / f"{name}.npy", "wb") as stream,

@@ -1,103 +1,122 @@
-"""Decoding images ahead of the network and embedding them."""
+"""What a network says of images: the one place where trained networks are asked."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from factlearn.errors import ImageError
-from factlearn.models.parts import TwoPartModel
-from factlearn.models.preprocess import PLAIN, Preprocess, View, normalise
+from factlearn.models.classifier import MultiHeadSuffix
+from factlearn.models.decoding import image_batches
+from factlearn.models.inputs import Inputs, in_order
+from factlearn.models.network import LearningPart, TwoPartModel
+from factlearn.models.preprocess import Preprocess
 
-_BATCHES_AHEAD = 4
-_DECODERS = 2
-
-
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")
+Labels = NDArray[np.int64]
 
 
-def ahead(function: Callable[[Request], Answer], requests: Iterable[Request]) -> Iterator[Answer]:
-    """Like `map`, but worked out by threads a few requests ahead of the reader."""
-    pending: deque[Future[Answer]] = deque()
-    with ThreadPoolExecutor(_DECODERS) as pool:
-        try:
-            for request in requests:
-                pending.append(pool.submit(function, request))
-                if len(pending) > _BATCHES_AHEAD:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
+@torch.inference_mode()
+def embed_inputs(module: LearningPart, inputs: Inputs, batch_size: int) -> NDArray[np.float32]:
+    """Vectors [N, 3, D] of inputs of the learning part, in their order."""
+    device = next(module.parameters()).device
+    module.eval()
+    return np.concatenate([module(batch.to(device)).float().cpu().numpy() for batch in in_order(inputs, batch_size)])
 
 
-@dataclass(frozen=True)
-class ImageBatch:
-    """Decoded images and their positions in the list that was asked for."""
-
-    positions: list[int]
-    images: Tensor
-
-
-def image_batches(
-    paths: Sequence[Path],
-    preprocess: Preprocess,
-    batch_size: int,
-    *,
-    view: View = PLAIN,
-    on_error: Callable[[ImageError], None] | None = None,
-) -> Iterator[ImageBatch]:
-    """Decode and normalise images in batches, a few batches ahead, in their order.
-
-    An image that cannot be decoded raises its ImageError, or is reported to `on_error` and left out.
-    """
-
-    def decode(positions: range) -> ImageBatch:
-        kept, pixels = [], []
-        for position in positions:
-            try:
-                pixels.append(preprocess.pixels(paths[position], view))
-                kept.append(position)
-            except ImageError as error:
-                if on_error is None:
-                    raise
-                on_error(error)
-        stacked = np.stack(pixels) if pixels else np.empty((0, 3, preprocess.size, preprocess.size), np.uint8)
-        return ImageBatch(kept, normalise(torch.from_numpy(stacked)))
-
-    starts = range(0, len(paths), batch_size)
-    yield from ahead(decode, (range(len(paths))[start : start + batch_size] for start in starts))
-
-
+@torch.inference_mode()
 def embed_images(
-    model: TwoPartModel,
+    model: TwoPartModel[Any],
     paths: Sequence[Path],
-    preprocess: Preprocess,
+    preprocess: Preprocess | None = None,
     *,
     batch_size: int = 64,
     on_error: Callable[[ImageError], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[NDArray[np.float32], list[int]]:
-    """Vectors [N, 3, D] of the images, and the positions of those that could be decoded."""
+    """Vectors [N, 3, D] of image files, and the positions of those that could be decoded.
+
+    Raises:
+        ImageError: if an image cannot be decoded, unless `on_error` takes it; always if none can.
+    """
     model.eval()
-    device = next(model.suffix.parameters()).device
     vectors, kept = [], []
-    with torch.inference_mode():
-        for batch in image_batches(paths, preprocess, batch_size, on_error=on_error):
-            if batch.positions:
-                vectors.append(model(batch.images.to(device)).float().cpu().numpy())
-                kept += batch.positions
-            if progress:
-                progress(batch_size)
+    for batch in image_batches(paths, preprocess or Preprocess.of(model.config), batch_size, on_error=on_error):
+        if batch.positions:
+            vectors.append(model(batch.images.to(model.device)).float().cpu().numpy())
+            kept += batch.positions
+        if progress:
+            progress(batch_size)
     if not vectors:
         raise ImageError("None of the images could be decoded; see the warnings above for each.")
     return np.concatenate(vectors), kept
+
+
+@torch.inference_mode()
+def predict_task(module: MultiHeadSuffix, inputs: Inputs, task: int, learned: int, batch_size: int) -> list[Labels]:
+    """What the first `learned` heads say of one task's images.
+
+    Returns:
+        The class that the task's own head gives; the task whose head is the most confident; the class it gives.
+    """
+    device = next(module.parameters()).device
+    module.eval()
+    parts: list[tuple[Labels, ...]] = []
+    for batch in in_order(inputs, batch_size):
+        scores = module.task_scores(module.features(batch.to(device)), learned)
+        free_task, free_class = _most_confident(scores)
+        if module.one_head:  # nobody needs to be told the task
+            free_task = torch.full_like(free_task, task)
+        parts.append(tuple(each.cpu().numpy() for each in (scores[task].argmax(1), free_task, free_class)))
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+
+def _most_confident(scores: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Of the heads' scores [N, classes]: the head whose softmax is highest, and its class."""
+    best = [head.softmax(1).max(1) for head in scores]
+    task = torch.stack([value for value, _ in best], dim=1).argmax(1)
+    return task, torch.stack([place for _, place in best], dim=1).gather(1, task.unsqueeze(1)).squeeze(1)
+
+
+@torch.inference_mode()
+def classify_images(
+    model: TwoPartModel[MultiHeadSuffix], paths: Sequence[Path], heads: Sequence[int], batch_size: int = 32
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """For each image file its position and the class probabilities of these heads, one after the other."""
+    model.eval()
+    for batch in image_batches(paths, Preprocess.of(model.config), batch_size):
+        features = model.suffix.features(model.prefix(batch.images.to(model.device)))
+        scores = model.suffix.task_scores(features, max(heads) + 1)
+        chances = torch.cat([scores[head].softmax(1) for head in heads], dim=1).cpu().numpy()
+        yield from zip(batch.positions, chances, strict=True)
+
+
+@torch.inference_mode()
+def nearest_mean_accuracy(
+    module: LearningPart, train: Inputs, train_labels: Labels, test: Inputs, test_labels: Labels, batch_size: int
+) -> float:
+    """How well the nearest class mean of the network's features tells a task's classes, before the task is learned.
+
+    No head takes part, so it says what the shared layers bring to a task: the ground of forward transfer.
+    """
+    device = next(module.parameters()).device
+    module.eval()
+    means = torch.zeros(int(train_labels.max()) + 1, module.width, device=device)
+    start = 0
+    for features in _unit_features(module, train, batch_size):
+        labels = torch.from_numpy(train_labels[start : start + len(features)]).to(device)
+        means.index_add_(0, labels, features)
+        start += len(features)
+    means = F.normalize(means, dim=1)
+    found = [(features @ means.T).argmax(1).cpu().numpy() for features in _unit_features(module, test, batch_size)]
+    return float(np.mean(np.concatenate(found) == test_labels))
+
+
+def _unit_features(module: LearningPart, inputs: Inputs, batch_size: int) -> Iterator[Tensor]:
+    device = next(module.parameters()).device
+    for batch in in_order(inputs, batch_size):
+        yield F.normalize(module.features(batch.to(device)), dim=1)

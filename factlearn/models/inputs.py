@@ -5,7 +5,7 @@ Both forms give the same batches for the same positions and views; only the time
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from factlearn.models.activations import ActivationStore
-from factlearn.models.inference import ahead
-from factlearn.models.parts import TwoPartModel
-from factlearn.models.preprocess import PLAIN, Preprocess, View, normalise
+from factlearn.models.decoding import ahead
+from factlearn.models.network import TwoPartModel
+from factlearn.models.preprocess import PLAIN, Preprocess, View
 
 Positions = NDArray[np.int64]
+_BATCH = 64
 Item = TypeVar("Item")
 
 
@@ -59,7 +60,7 @@ class DecodedInputs:
     """Images decoded ahead of need, sent through the frozen prefix if there is one."""
 
     def __init__(
-        self, model: TwoPartModel, preprocess: Preprocess, paths: Sequence[Path], views: Sequence[View]
+        self, model: TwoPartModel[Any], preprocess: Preprocess, paths: Sequence[Path], views: Sequence[View]
     ) -> None:
         self._model = model
         self._preprocess = preprocess
@@ -71,10 +72,10 @@ class DecodedInputs:
 
     def batches(self, requests: Iterable[tuple[Positions, Positions]]) -> Iterator[Tensor]:
         """Decode, normalise and run the prefix."""
-        device = next(self._model.suffix.parameters()).device
+        device = self._model.device
         for pixels in ahead(self._pixels, requests):
             with torch.no_grad():
-                batch = self._model.prefix(normalise(pixels.to(device)))
+                batch = self._model.prefix(self._preprocess.normalise(pixels.to(device)))
             yield batch  # outside: a generator's no_grad would reach its reader
 
     def _pixels(self, request: tuple[Positions, Positions]) -> Tensor:
@@ -99,16 +100,44 @@ class Reiterable(Iterable[Item]):
         return self._start()
 
 
+class RowInputs:
+    """Rows of numbers as the network's inputs; there is one view of them."""
+
+    def __init__(self, values: NDArray[np.float32]) -> None:
+        self._values = torch.from_numpy(values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def batches(self, requests: Iterable[tuple[Positions, Positions]]) -> Iterator[Tensor]:
+        """Rows by their positions."""
+        for positions, _ in requests:
+            yield self._values[torch.from_numpy(positions)]
+
+
 def open_inputs(
-    model: TwoPartModel,
-    preprocess: Preprocess,
-    paths: Sequence[Path],
-    *,
-    views: Sequence[View] = (PLAIN,),
-    store: Path | None,
-    batch_size: int = 64,
+    model: TwoPartModel[Any], paths: Sequence[Path], *, views: Sequence[View] = (PLAIN,), keep: bool = True
 ) -> Inputs:
-    """Kept activations where a prefix is frozen and `store` names a folder for them, decoded images otherwise."""
-    if store is not None and len(model.prefix):
-        return StoredInputs(ActivationStore(store, model, preprocess), paths, views, batch_size)
+    """What the learning part is fed for image files: kept activations where layers are frozen, else decoded images.
+
+    Args:
+        keep: whether activations may be kept in the cache; for images that are seen only once, they should not be.
+    """
+    preprocess = Preprocess.of(model.config)
+    if keep and model.config.keep_activations and len(model.prefix):
+        from factlearn.assets import cache_dir
+
+        store = ActivationStore(cache_dir() / "activations", model, preprocess)
+        return StoredInputs(store, paths, views, _BATCH)
     return DecodedInputs(model, preprocess, paths, views)
+
+
+def shuffled(inputs: Inputs, views: int, seed: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Every image once, in random order, each under a random view: batches, and the images' places in the list."""
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(inputs))
+    drawn = generator.integers(views, size=len(order))
+    cuts = range(batch_size, len(order), batch_size)
+    requests = list(zip(np.split(order, cuts), np.split(drawn, cuts), strict=True))
+    for (positions, _), batch in zip(requests, inputs.batches(requests), strict=True):
+        yield batch, torch.from_numpy(positions)

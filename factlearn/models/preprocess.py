@@ -11,16 +11,15 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from factlearn.images import load_image
-
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
+from factlearn.models.backbones import IMAGENET_MEAN, IMAGENET_STD
+from factlearn.models.config import ModelConfig
 
 Fit = Literal["crop", "squash"]
 
 
 @dataclass(frozen=True)
 class View:
-    """One fixed way to look at an image. Augmentation draws a view a sample and epoch, so that views can be cached."""
+    """One fixed way to look at an image. Augmentation draws one per image and epoch, so that views can be cached."""
 
     flip: bool = False
     zoom: float = 1.0
@@ -40,6 +39,18 @@ class Preprocess:
 
     size: int
     fit: Fit = "crop"
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> "Preprocess":
+        """As a config's network takes its images."""
+        return cls(config.image_size, config.fit, config.network.mean, config.network.std)
+
+    @property
+    def name(self) -> str:
+        """A stable name, part of the key of cached activations."""
+        return f"{self.size} {self.fit} {self.mean} {self.std}"
 
     def pixels(self, path: Path, view: View = PLAIN) -> NDArray[np.uint8]:
         """The image under the view, as uint8 [3, size, size]."""
@@ -55,6 +66,12 @@ class Preprocess:
             image = ImageOps.mirror(image)
         return np.ascontiguousarray(np.asarray(image, np.uint8).transpose(2, 0, 1))
 
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """uint8 [N, 3, H, W] to float, by the network's mean and deviation."""
+        mean = torch.tensor(self.mean, device=pixels.device).view(3, 1, 1) * 255
+        std = torch.tensor(self.std, device=pixels.device).view(3, 1, 1) * 255
+        return (pixels.float() - mean) / std
+
 
 def _centre(image: Image.Image, size: int) -> Image.Image:
     """The central square of an image, on white where the image is smaller."""
@@ -64,10 +81,3 @@ def _centre(image: Image.Image, size: int) -> Image.Image:
     canvas = Image.new("RGB", (size, size), "white")
     canvas.paste(image, (-offset, -offset))
     return canvas
-
-
-def normalise(pixels: Tensor) -> Tensor:
-    """uint8 [N, 3, H, W] to float, with ImageNet's mean and deviation."""
-    mean = torch.tensor(IMAGENET_MEAN, device=pixels.device).view(3, 1, 1) * 255
-    std = torch.tensor(IMAGENET_STD, device=pixels.device).view(3, 1, 1) * 255
-    return (pixels.float() - mean) / std

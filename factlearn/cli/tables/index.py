@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from factlearn.cli.tables.results import number
+from factlearn.cli.tables.basics import number
+from factlearn.facts import FactQuery
 
 if TYPE_CHECKING:
     from factlearn.indexing.refreshing import Drift
-    from factlearn.retrieval import FactIndex, ShownFact
+    from factlearn.retrieval import FactIndex, Hit, ShownFact
     from factlearn.retrieval.folder.optimize import Trial
 
 
@@ -114,4 +115,18 @@ def shown_table(shown: Sequence["ShownFact"]) -> Table:
     table.add_column("fact")
     for rank, each in enumerate(shown, 1):
         table.add_row(str(rank), number(each.score), str(each.fact))
+    return table
+
+
+def hits_table(query: FactQuery | str, hits: Sequence["Hit"]) -> Table:
+    """The images that answer a query, best first."""
+    table = Table(title=f"{query}: {len(hits)} images")
+    units = list(dict.fromkeys(unit for hit in hits for unit in hit.scores))
+    for column in ("rank", "score", *units):
+        table.add_column(column, justify="right")
+    table.add_column("fact")
+    table.add_column("image", overflow="fold")
+    for rank, hit in enumerate(hits, 1):
+        scores = [f"{hit.score:.3f}", *(number(hit.scores.get(unit)) for unit in units)]
+        table.add_row(str(rank), *scores, str(hit.fact or ""), hit.id)
     return table

@@ -1,4 +1,4 @@
-"""Results as tables for people."""
+"""A run's results as tables for people."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,51 +6,58 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich import box
 from rich.table import Table
 
-from factlearn.data.samples import FactDataset
-from factlearn.data.tasks import TaskSplit
-from factlearn.facts import FactQuery, Relevance
+from factlearn.cli.tables.basics import number, percent
+from factlearn.facts import Relevance
 
 if TYPE_CHECKING:
-    from factlearn.assets import Asset
+    from factlearn.data.samples import FactDataset
+    from factlearn.data.tasks import TaskSplit
+    from factlearn.evaluation.results import RunResult
     from factlearn.experiments.importance_plots import Agreement
-    from factlearn.learning.results import RunResult
-    from factlearn.learning.runs import RunDirectory
-    from factlearn.retrieval import Hit
+    from factlearn.learning.prediction import Guess
+    from factlearn.learning.runs import Run
 
 
-def number(value: float | None) -> str:
-    """A score with three digits; a dash where there is none."""
-    return "-" if value is None else f"{value:.3f}"
+def result_tables(result: "RunResult") -> list[Table]:
+    """Everything `factlearn evaluate` shows of a run."""
+    return [matrix_table(result), (fact_metrics if result.run.config.learn == "facts" else class_metrics)(result)]
 
 
 def matrix_table(result: "RunResult") -> Table:
-    """MAP on every task after each stage, and over the whole test set under both relevance rules."""
-    table = Table(title=f"MAP after each task: {result.run.folder} ({result.run.config.strategy.name})")
+    """The measure of every task after each stage, and over everything."""
+    facts = result.run.config.learn == "facts"
+    what = "MAP" if facts else "Accuracy in percent"
+    title = f"{what} after each task: {result.run.folder} ({result.run.config.strategy.name})"
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)  # eight tasks fit into 80 columns
     table.add_column("after learning")
-    for task in result.tasks.tasks:
-        table.add_column(task.name, justify="right")
-    table.add_column("all, prefix", justify="right", style="bold")
-    table.add_column("all, exact", justify="right", style="bold")
+    for name in result.tasks:
+        table.add_column(name, justify="right")
+    wholes = {"all, prefix": "prefix", "all, exact": "exact"} if facts else {"average": "told"}
+    for name in wholes:
+        table.add_column(name, justify="right", style="bold")
+    shown = number if facts else percent
     previous: list[str] = []
-    rows = zip(result.matrix(Relevance.PREFIX), result.learned, result.evaluations, strict=True)
-    for row, learned, evaluation in rows:
+    ends = zip(*(result.whole(rule) for rule in wholes.values()), strict=True)
+    for row, learned, whole in zip(result.matrix("prefix" if facts else "told"), result.learned, ends, strict=True):
         new = [name for name in learned if name not in previous]
         previous = learned
-        cells = [number(value) for value in row]
-        table.add_row(", ".join(new), *cells, number(evaluation.map_all_prefix), number(evaluation.map_all))
+        cells = ["" if value is None else shown(value) for value in row]
+        table.add_row(", ".join(new), *cells, *map(shown, whole))
     return table
 
 
-def metrics_table(result: "RunResult") -> Table:
-    """The end of the sequence in one table, a column a relevance rule."""
+def fact_metrics(result: "RunResult") -> Table:
+    """The end of a sequence of facts in one table, one column per relevance rule."""
     table = Table(title="At the end of the sequence")
     table.add_column("measure")
-    for rule in (Relevance.PREFIX, Relevance.EXACT):
-        table.add_column(rule.value, justify="right")
-    rules = [result.final.under(rule) for rule in (Relevance.PREFIX, Relevance.EXACT)]
-    lost = [result.forgetting(rule) for rule in (Relevance.PREFIX, Relevance.EXACT)]
+    names = (Relevance.PREFIX.value, Relevance.EXACT.value)
+    for name in names:
+        table.add_column(name, justify="right")
+    rules = [result.final.under(name) for name in names]
+    lost = [result.forgetting(name) for name in names]
     table.add_row("MAP, whole test set", *(number(rule.whole.map) for rule in rules))
     for name in rules[0].subsets:
         table.add_row(f"MAP, {name}", *(number(rule.subsets[name].map) for rule in rules))
@@ -63,7 +70,42 @@ def metrics_table(result: "RunResult") -> Table:
     return table
 
 
-def tasks_table(split: TaskSplit, dataset: FactDataset) -> Table:
+def class_metrics(result: "RunResult") -> Table:
+    """The end of a sequence of classes: accuracy, forgetting, transfer, memory and time."""
+    lost = result.forgetting()
+    memory = result.memory[-1]
+    table = Table(title="At the end of the sequence")
+    table.add_column("measure")
+    table.add_column("value", justify="right")
+    for name, value in (
+        ("average accuracy, %", percent(result.final.average)),
+        ("average accuracy without being told the task, %", percent(result.final.task_free_average)),
+        ("average accuracy just after learning, %", percent(result.just_learned())),
+        ("average forgetting, points", percent(lost.average if lost else None)),
+        ("backward transfer, points", percent(lost.backward_transfer if lost else None)),
+        ("forward transfer, points", percent(result.forward_transfer())),
+        ("network, MB", f"{memory['model_bytes'] / 1e6:.1f}"),
+        ("method, while learning, MB", f"{memory['training_bytes'] / 1e6:.1f}"),
+        ("method, between tasks, MB", f"{memory['stored_bytes'] / 1e6:.1f}"),
+        ("time, s", f"{sum(result.seconds):.0f}"),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def guesses_table(guesses: "Sequence[Guess]") -> Table:
+    """What images show, the likeliest first."""
+    table = Table(title="Predictions")
+    facts = bool(guesses) and guesses[0].measure == "score"
+    for column in ("image", "task", "fact" if facts else "class"):
+        table.add_column(column, overflow="fold")
+    table.add_column(guesses[0].measure if guesses else "", justify="right")
+    for guess in guesses:
+        table.add_row(guess.image, guess.task, guess.label, number(guess.value))
+    return table
+
+
+def tasks_table(split: "TaskSplit", dataset: "FactDataset") -> Table:
     """The tasks of a split: how large each is and what is typical of it."""
     images = {side: Counter(sample.fact for sample in dataset.of_split(side).samples) for side in ("train", "test")}
     table = Table(title=f"{len(split.tasks)} {split.method} tasks of {dataset.name}")
@@ -74,50 +116,6 @@ def tasks_table(split: TaskSplit, dataset: FactDataset) -> Table:
         sizes = [sum(images[side][fact] for fact in task.facts) for side in ("train", "test")]
         typical = ", ".join(str(fact) for fact in (task.typical or task.facts)[:4])
         table.add_row(task.name, str(len(task.facts)), *map(str, sizes), typical)
-    return table
-
-
-def hits_table(query: FactQuery | str, hits: Sequence["Hit"]) -> Table:
-    """The images that answer a query, best first."""
-    table = Table(title=f"{query}: {len(hits)} images")
-    units = list(dict.fromkeys(unit for hit in hits for unit in hit.scores))
-    for column in ("rank", "score", *units):
-        table.add_column(column, justify="right")
-    table.add_column("fact")
-    table.add_column("image", overflow="fold")
-    for rank, hit in enumerate(hits, 1):
-        scores = [f"{hit.score:.3f}", *(number(hit.scores.get(unit)) for unit in units)]
-        table.add_row(str(rank), *scores, str(hit.fact or ""), hit.id)
-    return table
-
-
-def assets_json(assets: Iterable["Asset"]) -> list[dict[str, Any]]:
-    """The assets as plain JSON values."""
-    return [
-        {
-            "name": asset.name,
-            "kind": asset.kind,
-            "description": asset.description,
-            "licence": asset.licence,
-            "bytes": asset.size,
-            "sha256": asset.sha256,
-            "sources": [str(source) for source in asset.sources],
-            "cached": str(asset.path) if asset.cached else None,
-        }
-        for asset in assets
-    ]
-
-
-def assets_table(assets: Iterable["Asset"]) -> Table:
-    """The assets, and which are there already."""
-    table = Table(title="Assets")
-    for column in ("name", "kind", "download", "cached", "what", "licence"):
-        justify: Any = "right" if column == "download" else "left"
-        table.add_column(column, justify=justify, overflow="fold", no_wrap=column == "name")
-    for asset in assets:
-        size = f"{asset.size / 1e6:.0f} MB"
-        cached = "yes" if asset.cached else "no"
-        table.add_row(asset.name, asset.kind, size, cached, asset.description, asset.licence)
     return table
 
 
@@ -144,7 +142,7 @@ def agreement_table(agreement: "Agreement") -> Table:
     return table
 
 
-def memory_rows(runs: Iterable["RunDirectory"]) -> list[dict[str, Any]]:
+def memory_rows(runs: Iterable["Run"]) -> list[dict[str, Any]]:
     """The measured bytes of each run after each of its stages."""
     return [
         {"run": str(run.folder), "strategy": run.config.strategy.name, "stage": stage, **run.stage(stage)["memory"]}
@@ -153,9 +151,9 @@ def memory_rows(runs: Iterable["RunDirectory"]) -> list[dict[str, Any]]:
     ]
 
 
-def memory_table(runs: Iterable["RunDirectory"]) -> Table:
-    """Bytes beside the network itself, per stage."""
-    table = Table(title="Memory beside the network itself")
+def memory_table(runs: Iterable["Run"]) -> Table:
+    """Memory overhead per stage, excluding the network."""
+    table = Table(title="Memory overhead of the method, excluding the network")
     for column in ("run", "strategy", "stage", "network", "while learning", "between tasks"):
         table.add_column(column, justify="left" if column in ("run", "strategy") else "right")
     for row in memory_rows(runs):

@@ -1,7 +1,7 @@
-"""Runs as cells of a table: learned once, then used by every experiment that needs them.
+"""Runs as cells of a table, of facts or of classes: learned once, then used by every experiment that needs them.
 
-A cell is a config and a folder. A finished cell is never learned again; an interrupted one goes on from its last
-checkpoint; a cell that another process is learning is waited for.
+A cell is a config and a folder. A finished cell is never learned again; an interrupted one resumes from its last
+checkpoint; a cell that another process is learning is waited for. Where a loss diverges, that is the cell's outcome.
 """
 
 import fcntl
@@ -11,15 +11,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from factlearn.config import RunConfig, parse_config
-from factlearn.errors import FactlearnError
-from factlearn.learning.results import RunResult, load_result
+from factlearn.errors import FactlearnError, ModelError, RunError
+from factlearn.evaluation.results import RunResult
+from factlearn.files import fingerprint, write_json
+from factlearn.learning.config import RunConfig, parse_config
+from factlearn.learning.results import load_result
 from factlearn.learning.runs import Run
+from factlearn.lifelong.registry import METHODS
 from factlearn.progress import say
+
+_DIVERGED = "diverged.json"
 
 
 @dataclass(frozen=True)
@@ -29,24 +33,35 @@ class Cell:
     folder: Path
     config: RunConfig
 
+    @classmethod
+    def named(cls, group: Path, config: RunConfig) -> "Cell":
+        """The cell of a config in a group's folder, under a name that the whole config gives."""
+        key = fingerprint(yaml.safe_load(config.to_yaml()))[:10]
+        return cls(group / f"{config.strategy.name}-{config.seed}-{key}", config)
+
     def finished(self) -> bool:
         """Whether the folder holds this config's run, learned to its end."""
+        if self.diverged():
+            return True
         if not (self.folder / "tasks.json").is_file():
             return False
         run = Run.open(self.folder)
         stages = run.finished_stages()
         if not stages or run.config != self.config:
             return False
-        return len(run.stage(stages)["tasks"]) == len(run.tasks().tasks)
+        return len(run.stage(stages)["tasks"]) == len(run.task_names())
+
+    def diverged(self) -> bool:
+        """Whether learning this config ended in a loss or an importance that was not finite."""
+        return (self.folder / _DIVERGED).is_file() and Run.open(self.folder).config == self.config
+
+    def result(self) -> RunResult | None:
+        """What the finished run achieved; None where it diverged."""
+        return None if self.diverged() else load_result(Run.open(self.folder))
 
 
-def variant(config: RunConfig, **changes: Any) -> RunConfig:
-    """The config with whole sections replaced, such as `strategy={"name": "si"}` or `seed=1`."""
-    return parse_config({**yaml.safe_load(config.to_yaml()), **changes}, "of the experiment")
-
-
-def learn_cells(cells: Sequence[Cell], jobs: int = 1) -> list[RunResult]:
-    """Learn the cells that are not finished, `jobs` at a time, and evaluate all."""
+def learn_cells(cells: Sequence[Cell], jobs: int = 1) -> list[RunResult | None]:
+    """Learn the cells that are not finished, `jobs` at a time; the result of each, None where it diverged."""
     missing = [cell for cell in {cell.folder: cell for cell in cells}.values() if not cell.finished()]
     if missing:
         say(f"{len(cells) - len(missing)} of {len(cells)} runs are there already; learning {len(missing)}.")
@@ -56,33 +71,36 @@ def learn_cells(cells: Sequence[Cell], jobs: int = 1) -> list[RunResult]:
             _learn(cell)
     else:
         _learn_side_by_side(missing, jobs)
-    return [load_result(Run.open(cell.folder)) for cell in cells]
-
-
-def seconds_of(results: Sequence[RunResult]) -> float:
-    """What learning these runs took, each counted once."""
-    runs = {result.run.folder.resolve(): result.run for result in results}.values()
-    return sum(float(run.stage(s).get("seconds", 0)) for run in runs for s in range(1, run.finished_stages() + 1))
+    return [cell.result() for cell in cells]
 
 
 def _learn(cell: Cell) -> None:
     from factlearn.learning.training import train_or_reuse
 
     with _alone(cell.folder):
-        if not cell.finished():
+        if cell.finished():
+            return
+        try:
             slim(train_or_reuse(cell.config, cell.folder))
+        except (ModelError, RunError) as error:
+            if "finite" not in str(error) and "diverged" not in str(error):
+                raise
+            say(str(error))
+            write_json(cell.folder / _DIVERGED, {"reason": str(error)})
 
 
 def slim(run: Run) -> None:
-    """Drop what no experiment reads of a finished run: the checkpoint, and weights of all but the last stage.
+    """Drop the weights and checkpoints of a finished run, which no experiment reads.
 
-    The importance that the first stage left stays, and every stage's vectors and metrics. A cell takes half the disk.
+    What the network said of the test images, every metric, and the importance that the first stage left, stay.
     """
     shutil.rmtree(run.folder / "checkpoint", ignore_errors=True)
-    for stage in range(1, run.finished_stages()):
-        dropped = ("model.safetensors",) if stage == 1 else ("model.safetensors", "strategy.safetensors")
-        for name in dropped:
-            (run.stage_folder(stage) / name).unlink(missing_ok=True)
+    (run.folder / "frozen.safetensors").unlink(missing_ok=True)
+    keeps_importance = METHODS.find(run.config.strategy.name).importance
+    for stage in range(1, run.finished_stages() + 1):
+        (run.stage_folder(stage) / "model.safetensors").unlink(missing_ok=True)
+        if stage > 1 or not keeps_importance:
+            (run.stage_folder(stage) / "strategy.safetensors").unlink(missing_ok=True)
 
 
 def _learn_side_by_side(cells: Sequence[Cell], jobs: int) -> None:

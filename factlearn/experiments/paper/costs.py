@@ -1,79 +1,42 @@
 """What remembering costs and how firmly to hold on: memory (Figure 6), ℓ2 against vector output, λ (Figure 8)."""
 
-import time
-from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
-from factlearn.errors import ModelError
+from factlearn.evaluation.results import RunResult
 from factlearn.experiments.cost_plots import draw_lambda
-from factlearn.experiments.digits import METHODS, DigitsResult, learn_digits
-from factlearn.experiments.naming import TITLES
+from factlearn.experiments.naming import title_of
 from factlearn.experiments.paper.object_plots import memory_lines
 from factlearn.experiments.paper.objects import EIGHT, eight
 from factlearn.experiments.paper.outcome import Outcome, PaperTable, entry
 from factlearn.experiments.paper.paper import paper
 from factlearn.experiments.paper.registry import experiment
 from factlearn.experiments.paper.request import Request
-from factlearn.files import fingerprint, write_json
-from factlearn.progress import progress
+from factlearn.lifelong.registry import METHODS
 
 STRENGTHS = (0.001, 0.01, 0.0316, 0.1, 0.316, 1.0, 3.16, 10.0, 100.0)
-KILOBYTE = 1024.0
+PERCENT, KIBIBYTE = 100.0, 1024.0
 
 
-def digits_cell(request: Request, method: str, seed: int, **settings: Any) -> DigitsResult:
-    """A sequence of permuted digits, learned once and kept as JSON."""
-    import json
-
-    key = fingerprint(method, METHODS[method], seed, settings)
-    path = request.out / "digits" / f"{method}-{seed}-{key}.json"
-    if path.is_file():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    else:
-        started = time.monotonic()
-        result = learn_digits(method, seed, **settings)
-        kept = {
-            "accuracy": result.accuracy,
-            "training_bytes": result.training_bytes,
-            "stored_bytes": result.stored_bytes,
-            "seconds": time.monotonic() - started,
-        }
-        write_json(path, kept)
-    request.other_seconds += kept.pop("seconds")
-    request.other_runs += 1
-    kept["accuracy"] = tuple(map(tuple, kept["accuracy"]))
-    return DigitsResult(**kept)
+def digits(request: Request, method: str, seeds: int, *overrides: str) -> list[RunResult]:
+    """Sequences of permuted digits, one per seed; those that diverged are left out."""
+    return request.learn_objects("permuted", [f"strategy.name={method}", *overrides], seeds)
 
 
-def _swept(what: str, cells: list[Callable[[], DigitsResult]]) -> list[DigitsResult | None]:
-    """Learn cells with one progress bar; None where learning diverged."""
-    results: list[DigitsResult | None] = []
-    with progress(what, len(cells)) as advance:
-        for cell in cells:
-            try:
-                results.append(cell())
-            except ModelError:
-                results.append(None)
-            advance(1)
-    return results
+def _lost(results: list[RunResult]) -> list[float]:
+    return [PERCENT * found.average for result in results if (found := result.forgetting())]
 
 
 @experiment("lambda", "Figure 8", "How the result depends on λ, five tasks of permuted digits", data=False)
 def strength(request: Request, outcome: Outcome) -> None:
     """Average accuracy and forgetting of MAS over the strength of its penalty."""
-    seeds = range(request.seeds)
-    cells: list[Callable[[], DigitsResult]] = [
-        lambda value=value, seed=seed: digits_cell(request, "mas", seed, **{"lambda": value})  # type: ignore[misc]
-        for value in STRENGTHS
-        for seed in seeds
-    ]
-    results = _swept("permuted digits over lambda", cells)
     rows: list[list[Any]] = []
     entries = []
-    for place, value in enumerate(STRENGTHS):
-        group = [result for result in results[place * len(seeds) : (place + 1) * len(seeds)] if result]
-        averages, lost = [r.average for r in group], [r.forgetting for r in group]
+    for value in STRENGTHS:
+        results = digits(request, "mas", request.seeds, f"strategy.lambda={value:g}")
+        if not results:
+            continue
+        averages, lost = [PERCENT * result.final.average for result in results], _lost(results)
         entries += [entry(f"λ = {value:g}", "average accuracy, %", None, averages)]
         entries += [entry(f"λ = {value:g}", "average forgetting, points", None, lost)]
         rows.append(["MAS", value, mean(averages), mean(lost)])
@@ -94,19 +57,15 @@ def strength(request: Request, outcome: Outcome) -> None:
 def l2_vector(request: Request, outcome: Outcome) -> None:
     """What the first of two permuted tasks loses, with either importance; six sequences."""
     reported: dict[str, list[float]] = paper("l2-vector", "drop")
-    seeds = range(2 * request.seeds)
     lost: dict[str, list[float]] = {}
     entries = []
     for method in ("mas", "mas-vector"):
-        cells: list[Callable[[], DigitsResult]] = [
-            lambda method=method, seed=seed: digits_cell(request, method, seed, tasks=2)  # type: ignore[misc]
-            for seed in seeds
-        ]
-        results = [result for result in _swept(f"two permuted tasks, {method}", cells) if result]
-        lost[method] = [result.forgetting for result in results]
+        results = digits(request, method, 2 * request.seeds, "data.count=2")
+        lost[method] = _lost(results)
+        second = [PERCENT * (result.matrix()[-1][1] or 0.0) for result in results]
         entries += [
-            entry(TITLES[method], "drop of the first task, points", reported[method][0], lost[method]),
-            entry(TITLES[method], "accuracy on the second, %", None, [result.accuracy[-1][1] for result in results]),
+            entry(title_of(method), "drop of the first task, points", reported[method][0], lost[method]),
+            entry(title_of(method), "accuracy on the second, %", None, second),
         ]
     outcome.tables.append(PaperTable("Two permuted tasks", entries, digits=2))
     gap = abs(mean(lost["mas"]) - mean(lost["mas-vector"]))
@@ -116,41 +75,43 @@ def l2_vector(request: Request, outcome: Outcome) -> None:
 
 @experiment("memory", "Figure 6 and appendix", "Memory while training and between tasks, measured", data=False)
 def memory(request: Request, outcome: Outcome) -> None:
-    """Bytes that each method holds beside the network: eight object tasks step by step, and every method on digits."""
+    """Bytes that each method holds, excluding the network: eight object tasks step by step, every method on digits."""
     objects = {m: group for m, group in eight(request, EIGHT).items() if m != "joint"}
     outcome.plots.append(memory_lines(objects))
     steps = []
     for method, group in objects.items():
         for step in (1, len(group[0].memory)):
-            held = group[0].memory[step - 1]
-            steps.append(entry(TITLES[method], f"training task {step}, MB", None, [held["training_bytes"] / 1e6]))
-            steps.append(entry(TITLES[method], f"kept after task {step}, MB", None, [held["stored_bytes"] / 1e6]))
+            size = group[0].memory[step - 1]
+            steps.append(entry(title_of(method), f"training task {step}, MB", None, [size["training_bytes"] / 1e6]))
+            steps.append(entry(title_of(method), f"kept after task {step}, MB", None, [size["stored_bytes"] / 1e6]))
     network = next(iter(objects.values()))[0].memory[-1]["model_bytes"] / 1e6
-    outcome.tables.append(PaperTable(f"Eight object tasks, beside the network's own {network:.0f} MB", steps, digits=1))
-    cells: list[Callable[[], DigitsResult]] = [
-        lambda method=method: digits_cell(request, method, 0)  # type: ignore[misc]
-        for method in METHODS
-        if method != "joint"
-    ]
-    names = [method for method in METHODS if method != "joint"]
-    results = {m: r for m, r in zip(names, _swept("permuted digits", cells), strict=True) if r}
+    outcome.tables.append(
+        PaperTable(f"Eight object tasks, excluding the network's own {network:.0f} MB", steps, digits=1)
+    )
+    held = {}
+    for method in (name for name, each in METHODS.items() if name != "joint" and "classes" in each.problems):
+        for result in digits(request, method, 1):
+            held[method] = result.memory[-1]
     entries = []
-    for method, result in results.items():
-        entries.append(entry(TITLES[method], "while training, KiB", None, [result.training_bytes / KILOBYTE]))
-        entries.append(entry(TITLES[method], "between tasks, KiB", None, [result.stored_bytes / KILOBYTE]))
-    outcome.tables.append(PaperTable("Beside the network's own 1,176 KiB, five permuted tasks", entries, digits=0))
-    total = {method: result.training_bytes + result.stored_bytes for method, result in results.items()}
+    for method, memory_ in held.items():
+        entries.append(entry(title_of(method), "while training, KiB", None, [memory_["training_bytes"] / KIBIBYTE]))
+        entries.append(entry(title_of(method), "between tasks, KiB", None, [memory_["stored_bytes"] / KIBIBYTE]))
+    own = next(iter(held.values()))["model_bytes"] / KIBIBYTE
+    outcome.tables.append(
+        PaperTable(f"Five permuted tasks, excluding the network's own {own:,.0f} KiB", entries, digits=0)
+    )
+    total = {method: each["training_bytes"] + each["stored_bytes"] for method, each in held.items()}
     least = min((method for method in total if method != "finetune"), key=lambda method: total[method])
     outcome.say(
         "after FineTune, MAS needs the least memory",
         least == "mas",
-        f"least: {TITLES[least]} with {total[least] / KILOBYTE:.0f} KiB in all, MAS {total['mas'] / KILOBYTE:.0f} KiB",
+        f"least: {title_of(least)} with {total[least] / KIBIBYTE:.0f} KiB in all, MAS {total['mas'] / KIBIBYTE:.0f} KiB",
     )
-    si, mas = results["si"], results["mas"]
+    si, mas = held["si"], held["mas"]
     outcome.say(
         "SI needs more than MAS while training and the same between tasks",
-        si.training_bytes > mas.training_bytes and si.stored_bytes == mas.stored_bytes,
-        f"{si.training_bytes / KILOBYTE:.0f} and {mas.training_bytes / KILOBYTE:.0f} KiB while training",
+        si["training_bytes"] > mas["training_bytes"] and si["stored_bytes"] == mas["stored_bytes"],
+        f"{si['training_bytes'] / KIBIBYTE:.0f} and {mas['training_bytes'] / KIBIBYTE:.0f} KiB while training",
     )
     outcome.notes.append(f"The paper, on eight object tasks: {paper('figure-6', 'says')}")
     outcome.notes.append("IMM here keeps running sums instead of every model, so that its storage does not grow.")

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from statistics import mean
 
+from factlearn.evaluation.results import RunResult
 from factlearn.experiments.comparison import gap_closed
-from factlearn.experiments.course import courses_of
-from factlearn.experiments.naming import TITLES
+from factlearn.experiments.naming import title_of
 from factlearn.experiments.paper.methods import NETWORKS
 from factlearn.experiments.paper.outcome import Entry, Outcome, PaperTable, above, entry
 from factlearn.experiments.paper.paper import paper
@@ -20,13 +20,16 @@ from factlearn.experiments.paper.subsets import (
     sports_facts,
 )
 from factlearn.experiments.plots import curves
-from factlearn.facts import Relevance
-from factlearn.learning.results import RunResult
 
 IN_TURN = ("finetune", "si", "mas")
 OURS = "ridge"
 """What does better than plain MAS here without stored data; not of the paper, and named for what it is."""
-NAMES = {**TITLES, "mas-both": "MAS (train + test)", "mas-test": "MAS (test)"}
+_VARIANTS = {"mas-both": "MAS (train + test)", "mas-test": "MAS (test)"}
+
+
+def name_of(method: str) -> str:
+    """A method, or a variant of one, for people."""
+    return _VARIANTS.get(method) or title_of(method)
 
 
 @experiment("facts-four-tasks", "Table 4", "Four tasks of facts at random, three splits; and by meaning")
@@ -39,8 +42,8 @@ def four_tasks(request: Request, outcome: Outcome) -> None:
         learned = by_method(request, kind, request.chosen(methods))
         outcome.tables.append(_four_tasks_table(learned, kind))
         _four_tasks_statements(outcome, learned, kind)
-        first = {NAMES[method]: results[0] for method, results in learned.items()}
-        outcome.plots.append(curves(courses_of(first), [None], f"curves-{kind}"))
+        first = {name_of(method): results[0] for method, results in learned.items()}
+        outcome.plots.append(curves(first, [None], f"curves-{kind}"))
     outcome.notes.append(
         "The paper's figures are of the whole VGG-16 after 300 epochs on 6DS, which is not public; ours are of other "
         "data. Orderings compare, absolute figures do not."
@@ -58,23 +61,23 @@ def by_method(request: Request, kind: str, methods: Sequence[str]) -> dict[str, 
 
 def _four_tasks_table(learned: Mapping[str, Sequence[RunResult]], kind: str) -> PaperTable:
     splits: dict[str, list[list[float]]] = paper("table-4", "splits") if kind == "random" else {}
-    tasks = len(next(iter(learned.values()))[0].tasks.tasks)
+    tasks = len(next(iter(learned.values()))[0].tasks)
     whole = {method: [result.final.map_all or 0.0 for result in results] for method, results in learned.items()}
     entries: list[Entry] = []
     for method, results in learned.items():
         reported = [mean(column) for column in zip(*splits[method], strict=True)] if method in splits else []
         for place in range(tasks):
-            values = [result.matrix(Relevance.EXACT)[-1][place] for result in results]
+            values = [result.matrix()[-1][place] for result in results]
             of_paper = reported[place] if reported and tasks == 4 else None
-            entries.append(entry(NAMES[method], f"T{place + 1}", of_paper, values))
+            entries.append(entry(name_of(method), f"T{place + 1}", of_paper, values))
         text = paper("table-4", "text")["mas both"] if method == "mas-both" and kind == "random" else None
-        entries.append(entry(NAMES[method], "all", reported[-1] if reported else text, whole[method]))
+        entries.append(entry(name_of(method), "all", reported[-1] if reported else text, whole[method]))
         if {"finetune", "joint"} <= learned.keys():
             share = gap_closed(mean(whole[method]), mean(whole["finetune"]), mean(whole["joint"]))
-            entries.append(Entry(NAMES[method], "gap closed", None, share))
-        lost = [lost.average for result in results if (lost := result.forgetting(Relevance.EXACT))]
+            entries.append(Entry(name_of(method), "gap closed", None, share))
+        lost = [lost.average for result in results if (lost := result.forgetting())]
         if lost:
-            entries.append(entry(NAMES[method], "forgetting", None, lost))
+            entries.append(entry(name_of(method), "forgetting", None, lost))
     title = "Four random tasks, MAP at the end" if kind == "random" else "Four tasks by meaning, MAP at the end"
     note = "exact relevance; mean ± deviation over seeds; the paper: mean over splits"
     if OURS in learned:
@@ -89,7 +92,7 @@ def _four_tasks_statements(outcome: Outcome, learned: Mapping[str, Sequence[RunR
         if {one, other} <= ends.keys():
             ratio = ends[one] / ends[other] if ends[other] else float("inf")
             outcome.say(
-                f"{kind} tasks: {NAMES[one]} above {NAMES[other]} over all test images",
+                f"{kind} tasks: {name_of(one)} above {name_of(other)} over all test images",
                 above(ends[one], ends[other]),
                 f"{ends[one]:.3f} and {ends[other]:.3f}, {ratio:.2f} times",
             )
@@ -112,7 +115,7 @@ def sports(request: Request, outcome: Outcome) -> None:
     }
     firm = f"λ {FIRM['lambda']:g}, floor {FIRM['floor']:g}"
     names = {
-        **NAMES,
+        **{method: name_of(method) for method in learned},
         "mas firm": f"MAS, adapted to sports, {firm}",
         "mas adapted": "MAS, adapted to sports",
         "mas whole": f"MAS, {firm}",
@@ -120,7 +123,7 @@ def sports(request: Request, outcome: Outcome) -> None:
     wanted = [str(fact) for fact in facts]
     curve = {method: [_subset_curve(result, wanted) for result in results] for method, results in learned.items()}
     reported: dict[str, float] = paper("figure-7", "end")
-    tasks = [task.name for task in first.tasks.tasks]
+    tasks = first.tasks
     entries = []
     for method, curves_ in curve.items():
         for place, name in enumerate(tasks):
@@ -162,13 +165,13 @@ def subsets(request: Request, outcome: Outcome) -> None:
             results = request.learn(half_cells(request, method, half))
             rows = []
             for result in results:
-                one, other = halves(result.tasks.tasks[0].facts, result.run.config.seed)
-                groups = [one, other, result.tasks.tasks[0].facts, result.tasks.tasks[1].facts]
+                first, second = result.run.tasks().tasks
+                groups = [*halves(first.facts, result.run.config.seed), first.facts, second.facts]
                 rows.append([*(map_within(result, group) for group in groups), result.final.map_all or 0.0])
             found[f"{method} {half}"] = rows
             for place, column in enumerate(columns):
                 of_paper = reported.get(f"{method} {half}", [None] * 5)[place]
-                row = f"{NAMES[method]}, importance on {half}"
+                row = f"{name_of(method)}, importance on {half}"
                 entries.append(entry(row, column, of_paper, [values[place] for values in rows]))
     note = "each column ranks the images of its own facts; `all` ranks all test images for all facts"
     outcome.tables.append(PaperTable("Two random tasks, MAP at the end", entries, note=note))
@@ -176,5 +179,5 @@ def subsets(request: Request, outcome: Outcome) -> None:
         for place, half in enumerate(("T11", "T12")):
             on, off = found[f"{method} {half}"], found[f"{method} {('T12', 'T11')[place]}"]
             mine, others = mean(row[place] for row in on), mean(row[place] for row in off)
-            outcome.say(f"{NAMES[method]}: {half} is kept better if importance is measured on it", above(mine, others),
+            outcome.say(f"{name_of(method)}: {half} is kept better if importance is measured on it", above(mine, others),
                         f"{mine:.4f} and {others:.4f}")  # fmt: skip

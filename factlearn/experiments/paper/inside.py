@@ -7,6 +7,7 @@ from statistics import mean
 import numpy as np
 from numpy.typing import NDArray
 
+from factlearn.evaluation.results import RunResult
 from factlearn.experiments.importance_plots import agreement, choose_layer, histogram, load_omega, scatter
 from factlearn.experiments.paper.facts import by_method
 from factlearn.experiments.paper.outcome import Outcome, PaperTable, entry
@@ -15,7 +16,6 @@ from factlearn.experiments.paper.registry import experiment
 from factlearn.experiments.paper.request import Request
 from factlearn.experiments.paper.subsets import half_cells, sports_cells, sports_facts, two_task_cell
 from factlearn.experiments.projection import drift, facts_to_project, project
-from factlearn.learning.results import RunResult
 
 
 @experiment("omega-histogram", "Appendix, histogram of Ω", "How importance is spread over the parameters, two zooms")
@@ -90,7 +90,7 @@ def projection(request: Request, outcome: Outcome) -> None:
     plot = project({name: results[0] for name, results in shown.items()}, seven)
     outcome.plots += [plot] if plot else []
     moved = {name: [drift(result, facts) for result in results] for name, results in shown.items()}
-    tasks = [task.name for task in adapted[0].tasks.tasks][1:]
+    tasks = adapted[0].tasks[1:]
     entries = [
         entry(name, f"after {task}", None, [values[place] for values in rows])
         for name, rows in moved.items()

@@ -1,66 +1,42 @@
 """Object recognition (section 5.1): two tasks (Tables 1, 2), eight tasks (Table 6, Figure 5), one class to keep."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import mean
 
-from factlearn.classification.config import ClassifyConfig, load_classify_config
-from factlearn.config import read_config
-from factlearn.errors import ConfigError
-from factlearn.experiments.classification_cells import Cell, Sweep
-from factlearn.experiments.classification_tables import default_classes, default_pairs
-from factlearn.experiments.naming import TITLES
+from factlearn.evaluation.results import RunResult
+from factlearn.experiments.naming import title_of
 from factlearn.experiments.paper.object_plots import accuracy_bars, drop_bars
 from factlearn.experiments.paper.outcome import Entry, Outcome, PaperTable, entry
 from factlearn.experiments.paper.paper import paper
 from factlearn.experiments.paper.registry import experiment
-from factlearn.experiments.paper.request import Request, config_file
+from factlearn.experiments.paper.request import Request
+from factlearn.learning.classes import test_predictions
 
 EIGHT = ("finetune", "lwf", "imm-mode", "si", "mas", "joint")
 TWO = ("finetune", "lwf", "ebll", "imm-mode", "ewc", "si", "mas")
+PAIRS = {
+    "full": ("birds:scenes", "scenes:birds", "flowers:birds", "flowers:scenes"),
+    "small": ("animals:travel", "travel:animals", "food:animals", "food:travel"),
+}
+"""The paper's four pairs, and those of emoji-8 that stand in for them, in the same order."""
+CLASSES = {"full": ("passion flower",), "small": ("alien", "red heart", "smiling face with sunglasses")}
+"""Classes of the first task whose memory is tested."""
 PAPER_NAMES = {"imm-mode": "imm"}
 PERCENT = 100.0
-
-
-def load(request: Request, name: str, *overrides: str) -> ClassifyConfig:
-    """One of the configs for classification; `full` looks for the paper's datasets in the folder given as data."""
-    path = config_file(f"classify/{name}")
-    if request.scale == "full":
-        root = [f"data.root={Path(request.data).resolve()}"] if request.data != "emoji" else []
-        return load_classify_config(path, [*root, *overrides])
-    small = ["scale=small"] if "small" in (read_config(path).get("scales") or {}) else []
-    return load_classify_config(path, [*small, *overrides])
-
-
-def cells(request: Request, name: str, overrides: Sequence[str], seeds: int, classes: Sequence[str] = ()) -> list[Cell]:
-    """A sequence of object tasks over seeds, learned where it was not yet."""
-    sweep = Sweep(request.out / "classify-experiments" / name, keep_runs=False)
-    found = [sweep.cell(load(request, name, *overrides, f"seed={seed}"), classes) for seed in range(seeds)]
-    request.other_seconds += sum(cell.seconds for cell in found)
-    request.other_runs += len(found)
-    return found
-
-
-def chosen(request: Request, default: Sequence[str]) -> list[str]:
-    """The methods asked for, or the experiment's own."""
-    unknown = [method for method in request.methods if method not in TITLES]
-    if unknown:
-        raise ConfigError(f"There is no method {unknown[0]!r}; choose among {', '.join(TITLES)}.")
-    return list(request.methods or default)
 
 
 @experiment("objects-two-tasks", "Table 1", "Two object tasks: the drop of the first, and the second", data=False)
 def two_tasks(request: Request, outcome: Outcome) -> None:
     """Every method on four pairs of tasks."""
     outcome.setting = _setting(request, few_seeds(request))
-    methods = chosen(request, TWO)
+    methods = request.chosen(TWO)
     learned = _pairs(request, {method: [f"strategy.name={method}"] for method in methods})
     outcome.tables += pair_tables(learned, "table-1", {method: PAPER_NAMES.get(method, method) for method in methods})
     drops = average_drops(learned)
     least = min(drops, key=lambda method: drops[method])
     if {"mas", "finetune"} <= drops.keys():
         outcome.say("MAS forgets the least on average", least == "mas",
-                    ", ".join(f"{TITLES[m]} {drop:.1f}" for m, drop in drops.items()) + " points")  # fmt: skip
+                    ", ".join(f"{title_of(m)} {drop:.1f}" for m, drop in drops.items()) + " points")  # fmt: skip
         outcome.say("every method forgets less than FineTune", max(drops, key=lambda m: drops[m]) == "finetune",
                     f"FineTune {drops['finetune']:.1f} points, the others at most "
                     f"{max(d for m, d in drops.items() if m != 'finetune'):.1f}")  # fmt: skip
@@ -82,7 +58,7 @@ def train_test(request: Request, outcome: Outcome) -> None:
     for method in ("mas", "l-mas"):
         mine = [drops[f"{method} {source}"] for source in ("train", "test", "both")]
         outcome.say(
-            f"{TITLES[method]}: it hardly matters which images importance is measured on (1 point at most)",
+            f"{title_of(method)}: it hardly matters which images importance is measured on (1 point at most)",
             max(mine) - min(mine) <= 1,
             ", ".join(f"{drop:.2f}" for drop in mine) + " points of drop",
         )
@@ -91,20 +67,20 @@ def train_test(request: Request, outcome: Outcome) -> None:
     outcome.notes.append(_tasks_note(request))
 
 
-def _pairs(request: Request, rows: Mapping[str, list[str]]) -> dict[str, dict[str, list[Cell]]]:
+def _pairs(request: Request, rows: Mapping[str, list[str]]) -> dict[str, dict[str, list[RunResult]]]:
     """By row and pair of tasks."""
     seeds = few_seeds(request)
-    pairs = default_pairs(load(request, "pairs"))
     return {
         row: {
-            pair: cells(request, "pairs", [*sets, f"data.tasks=[{pair.replace(':', ', ')}]"], seeds) for pair in pairs
+            pair: request.learn_objects("pairs", [*sets, f"data.tasks=[{pair.replace(':', ', ')}]"], seeds)
+            for pair in PAIRS[request.scale]
         }
         for row, sets in rows.items()
     }
 
 
 def pair_tables(
-    learned: Mapping[str, Mapping[str, Sequence[Cell]]], table: str, names: Mapping[str, str]
+    learned: Mapping[str, Mapping[str, Sequence[RunResult]]], table: str, names: Mapping[str, str]
 ) -> list[PaperTable]:
     """The first task's drop and the second task's accuracy, beside the paper's pairs in their order."""
     drops, accuracy = paper(table, "drop"), paper(table, "accuracy")
@@ -112,15 +88,16 @@ def pair_tables(
     new: list[Entry] = []
     for row, pairs in learned.items():
         of_paper = names[row]
-        title = TITLES.get(row) or row.replace("l-mas", "l-MAS").replace("mas", "MAS")
+        method, _, images = row.partition(" ")
+        title = f"{title_of(method)} {images}".strip()
         for place, (pair, group) in enumerate(pairs.items()):
             column = pair.replace(":", " → ")
             reported = drops[of_paper][place] if of_paper in drops else None
             second = accuracy[of_paper][place][1] if of_paper in accuracy else None
-            lost.append(entry(title, column, reported, [_drop(cell) for cell in group]))
-            new.append(entry(title, column, second, [_last(cell) for cell in group]))
+            lost.append(entry(title, column, reported, [_drop(result) for result in group]))
+            new.append(entry(title, column, second, [_last(result) for result in group]))
         average = mean(drops[of_paper]) if of_paper in drops else None
-        lost.append(entry(title, "average", average, [mean(_drop(c) for group in pairs.values() for c in group)]))
+        lost.append(entry(title, "average", average, [mean(_drop(each) for group in pairs.values() for each in group)]))
     sequences = "; ".join(paper(table, "sequences"))
     note = f"the paper's four pairs: {sequences}"
     return [
@@ -129,24 +106,25 @@ def pair_tables(
     ]
 
 
-def average_drops(learned: Mapping[str, Mapping[str, Sequence[Cell]]]) -> dict[str, float]:
+def average_drops(learned: Mapping[str, Mapping[str, Sequence[RunResult]]]) -> dict[str, float]:
     """What the first task lost on average over the pairs, by row."""
-    return {row: mean(_drop(cell) for group in pairs.values() for cell in group) for row, pairs in learned.items()}
+    return {row: mean(_drop(each) for group in pairs.values() for each in group) for row, pairs in learned.items()}
 
 
-def _drop(cell: Cell) -> float:
-    """What the first task lost, in points; all of it where learning diverged."""
-    return PERCENT * (cell.forgetting or 0.0) if not cell.diverged else PERCENT
+def _drop(result: RunResult) -> float:
+    """What the first task lost, in points."""
+    lost = result.forgetting()
+    return PERCENT * lost.average if lost else 0.0
 
 
-def _last(cell: Cell) -> float:
-    return PERCENT * (cell.accuracy[-1][-1] or 0.0) if cell.accuracy else 0.0
+def _last(result: RunResult) -> float:
+    return PERCENT * (result.matrix()[-1][-1] or 0.0)
 
 
 @experiment("objects-eight-tasks", "Table 6 and Figure 5", "Eight object tasks: each at the end, its loss", data=False)
 def eight_tasks(request: Request, outcome: Outcome) -> None:
     """Every method on the whole sequence."""
-    learned = eight(request, chosen(request, EIGHT))
+    learned = eight(request, request.chosen(EIGHT))
     accuracy, average = paper("table-6", "accuracy"), paper("table-6", "average")
     tasks = next(iter(learned.values()))[0].tasks
     entries = []
@@ -154,31 +132,32 @@ def eight_tasks(request: Request, outcome: Outcome) -> None:
         name = PAPER_NAMES.get(method, method)
         for place, task in enumerate(tasks):
             reported = accuracy[name][place] if name in accuracy and len(tasks) == 8 else None
-            values = [PERCENT * (cell.accuracy[-1][place] or 0.0) for cell in group]
-            entries.append(entry(TITLES[method], task, reported, values))
-        entries.append(entry(TITLES[method], "average", average.get(name), [PERCENT * c.average for c in group]))
-        lost = [PERCENT * c.forgetting for c in group if c.forgetting is not None]
+            values = [PERCENT * (result.matrix()[-1][place] or 0.0) for result in group]
+            entries.append(entry(title_of(method), task, reported, values))
+        entries.append(
+            entry(title_of(method), "average", average.get(name), [PERCENT * result.final.average for result in group])
+        )
+        lost = [PERCENT * found.average for result in group if (found := result.forgetting())]
         text = paper("table-6", "text")["average forgetting mas"] if method == "mas" else None
-        entries.append(entry(TITLES[method], "forgetting", text, lost))
+        entries.append(entry(title_of(method), "forgetting", text, lost))
     note = "the paper's tasks: " + ", ".join(paper("table-6", "tasks"))
     outcome.tables.append(PaperTable("Accuracy at the end, percent", entries, digits=1, note=note))
     outcome.plots += [accuracy_bars(learned), drop_bars(learned)]
-    ends = {method: PERCENT * mean(c.average for c in group) for method, group in learned.items()}
+    ends = {method: PERCENT * mean(result.final.average for result in group) for method, group in learned.items()}
     if {"mas", "si", "finetune"} <= ends.keys():
         rivals = {m: v for m, v in ends.items() if m not in ("mas", "joint")}
         best = max(rivals, key=lambda method: rivals[method])
         outcome.say("MAS has the best average of those that learn one by one", ends["mas"] >= rivals[best],
-                    f"MAS {ends['mas']:.1f} %, next {TITLES[best]} {rivals[best]:.1f} %")  # fmt: skip
+                    f"MAS {ends['mas']:.1f} %, next {title_of(best)} {rivals[best]:.1f} %")  # fmt: skip
         outcome.say("MAS is about 2 points above SI", ends["mas"] > ends["si"],
                     f"{ends['mas']:.1f} and {ends['si']:.1f} %; the paper 52.7 and 50.5")  # fmt: skip
 
 
-def eight(request: Request, methods: Sequence[str]) -> dict[str, list[Cell]]:
+def eight(request: Request, methods: Sequence[str]) -> dict[str, list[RunResult]]:
     """The eight tasks with every method, over the seeds; those that diverged are left out."""
     name = "emoji8" if request.scale == "small" else "eight"
-    learned = {m: cells(request, name, [f"strategy.name={m}"], request.seeds) for m in methods}
-    kept = {method: [cell for cell in group if not cell.diverged] for method, group in learned.items()}
-    return {method: group for method, group in kept.items() if group}
+    learned = {m: request.learn_objects(name, [f"strategy.name={m}"], request.seeds) for m in methods}
+    return {method: group for method, group in learned.items() if group}
 
 
 @experiment(
@@ -191,16 +170,18 @@ def adaptation(request: Request, outcome: Outcome) -> None:
     """What the class and its task lose, and what the last task gains."""
     seeds = few_seeds(request)
     outcome.setting = _setting(request, seeds)
-    classes = list(default_classes(load(request, "one_class")))
-    plain = cells(request, "one_class", ["strategy.name=mas"], seeds, classes)
+    classes = CLASSES[request.scale]
+    whole = ["strategy.name=mas", "strategy.importance=train"]
+    plain = request.learn_objects("one_class", whole, seeds)
     entries: list[Entry] = []
     gains, kept, task = [], [], []
     for name in classes:
         sets = ["strategy.name=mas", f'strategy.importance=["{name}"]']
-        adapted = cells(request, "one_class", sets, seeds, classes)
-        lost_class = [PERCENT * (c.classes[name][0] - c.classes[name][1]) for c in adapted]
-        lost_task = [PERCENT * ((c.accuracy[0][0] or 0.0) - (c.accuracy[-1][0] or 0.0)) for c in adapted]
-        last, plain_last = [_last(c) for c in adapted], [_last(c) for c in plain]
+        adapted = request.learn_objects("one_class", sets, seeds)
+        lost_class = [PERCENT * _class_drop(result, name) for result in adapted]
+        rows = [result.matrix() for result in adapted]
+        lost_task = [PERCENT * ((row[0][0] or 0.0) - (row[-1][0] or 0.0)) for row in rows]
+        last, plain_last = [_last(result) for result in adapted], [_last(result) for result in plain]
         reported = (paper("objects-adaptation", "forgetting"), paper("objects-adaptation", "last task"))
         entries += [
             entry(name, "the class lost, points", reported[0]["subset"], lost_class),
@@ -218,6 +199,15 @@ def adaptation(request: Request, outcome: Outcome) -> None:
                 f"by {mean(gains):.1f} points; the paper by 15")  # fmt: skip
 
 
+def _class_drop(result: RunResult, name: str) -> float:
+    """What one class's accuracy lost since its task was just learned."""
+    place, label = result.run.data.find_class(name)
+    labels = result.run.data.tasks[place].test.labels
+    stages = (place + 1, len(result.learned))
+    then, now = (test_predictions(result.run, stage)[place].class_accuracy(label, labels) for stage in stages)
+    return then - now
+
+
 def few_seeds(request: Request) -> int:
     """One seed at small scale, where four pairs or three classes vary enough."""
     return 1 if request.scale == "small" else request.seeds
@@ -228,5 +218,5 @@ def _setting(request: Request, seeds: int) -> str:
 
 
 def _tasks_note(request: Request) -> str:
-    pairs = ", ".join(pair.replace(":", " → ") for pair in default_pairs(load(request, "pairs")))
+    pairs = ", ".join(pair.replace(":", " → ") for pair in PAIRS[request.scale])
     return f"Our pairs stand in for the paper's four in its order: {pairs}."

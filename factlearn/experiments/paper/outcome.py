@@ -7,8 +7,6 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from rich.table import Table
-
 from factlearn.errors import RunError
 from factlearn.experiments.figures import Plot
 from factlearn.files import write_json
@@ -147,33 +145,6 @@ def entry(row: str, column: str, paper: float | None, values: Sequence[float | N
     """An entry from our values over seeds."""
     given = [value for value in values if value is not None]
     return Entry(row, column, paper, mean(given) if given else None, stdev(given) if len(given) > 1 else None)
-
-
-def rich_tables(outcome: Outcome) -> list[Table]:
-    """The outcome for a terminal: `paper | here` in every cell, and whether the order is the same."""
-    shown = []
-    for content in outcome.tables:
-        compared = any(e.paper is not None for e in content.entries)
-        heading = f"{content.title}{' (paper | here)' if compared else ''}"
-        table = Table(title=heading, caption=content.note or None)
-        table.add_column("", overflow="fold")
-        for column in content.columns:
-            table.add_column(column, justify="right", overflow="fold")
-        for row in content.rows:
-            table.add_row(row, *(content.cell(row, column) for column in content.columns))
-        orders = [content.ordering(column) for column in content.columns]
-        if compared and any(order != "-" for order in orders):
-            table.add_section()
-            table.add_row("same ordering?", *orders)
-        shown.append(table)
-    if outcome.statements:
-        table = Table(title="What holds here")
-        for column in ("statement", "holds", "figures"):
-            table.add_column(column, overflow="fold")
-        for statement in outcome.statements:
-            table.add_row(statement.text, verdict(statement.holds), statement.detail)
-        shown.append(table)
-    return shown
 
 
 def above(one: float, other: float, least: float = 0.001) -> bool | None:

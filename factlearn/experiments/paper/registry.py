@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from factlearn.errors import ConfigError
+from factlearn.config import Registry
 from factlearn.experiments.paper.outcome import Outcome
 from factlearn.experiments.paper.request import Request
 
@@ -30,43 +30,34 @@ class Experiment:
     recipe: Recipe
     data: bool
 
+    @property
+    def summary(self) -> str:
+        """What it is in the paper."""
+        return self.paper
 
-EXPERIMENTS: dict[str, Experiment] = {}
-MODULES = ("facts", "inside", "objects", "costs")
-"""Where experiments are, in the order in which they are best read."""
+    @property
+    def origin(self) -> object:
+        """What tells two experiments of one name apart."""
+        return self.recipe
+
+
+_PACKAGE = "factlearn.experiments.paper"
+EXPERIMENTS: Registry[Experiment] = Registry(
+    "experiment",
+    "factlearn.experiments",
+    # In the order in which they are best read, then whatever else the package holds.
+    (*(f"{_PACKAGE}.{name}" for name in ("facts", "inside", "objects", "costs")), _PACKAGE),
+)
 
 
 def experiment(name: str, paper: str, title: str, *, data: bool = True) -> Callable[[Recipe], Recipe]:
     """Make a function an experiment."""
 
     def register(recipe: Recipe) -> Recipe:
-        if name in EXPERIMENTS:
-            raise ValueError(f"There are two experiments called {name}.")
-        EXPERIMENTS[name] = Experiment(name, paper, title, recipe, data)
+        EXPERIMENTS.register(name, Experiment(name, paper, title, recipe, data))
         return recipe
 
     return register
-
-
-def load_experiments() -> dict[str, Experiment]:
-    """All experiments."""
-    from importlib import import_module
-
-    for module in MODULES:
-        import_module(f"factlearn.experiments.paper.{module}")
-    return EXPERIMENTS
-
-
-def find_experiment(name: str) -> Experiment:
-    """An experiment by name; a close one is suggested."""
-    import difflib
-
-    known = load_experiments()
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f", did you mean {close[0]}?" if close else f"; there are {', '.join(known)}."
-        raise ConfigError(f"There is no experiment {name!r}{hint}")
-    return known[name]
 
 
 def outcome_folder(request: Request, found: Experiment) -> Path:
@@ -75,9 +66,15 @@ def outcome_folder(request: Request, found: Experiment) -> Path:
     return request.out / "reproduce" / data / found.name
 
 
+def kept_outcome(request: Request, found: Experiment) -> Outcome | None:
+    """The outcome kept for this data and scale, if the experiment was run."""
+    folder = outcome_folder(request, found)
+    return Outcome.load(folder) if (folder / "outcome.json").is_file() else None
+
+
 def run_experiment(name: str, request: Request) -> tuple[Outcome, Path]:
     """Learn what an experiment needs, and keep its outcome."""
-    found = find_experiment(name)
+    found = EXPERIMENTS.find(name)
     request.check(folder=not found.data)
     own = f"{request.scale} scale, {request.seeds} seeds"
     outcome = Outcome(found.name, found.paper, found.title, request.label if found.data else own)
@@ -89,7 +86,7 @@ def run_experiment(name: str, request: Request) -> tuple[Outcome, Path]:
     outcome.command = f"factlearn reproduce {name}{options}"
     started = time.monotonic()
     found.recipe(request, outcome)
-    outcome.runs = len({result.run.folder for result in request.used}) + request.other_runs
+    outcome.runs = len({result.run.folder for result in request.used})
     outcome.seconds = request.seconds() or time.monotonic() - started
     folder = outcome_folder(request, found)
     outcome.save(folder)

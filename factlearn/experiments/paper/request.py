@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from factlearn.config import RunConfig, load_config
+from factlearn.config import scales_of, shipped
 from factlearn.errors import ConfigError
-from factlearn.experiments.paper.cells import Cell, learn_cells, seconds_of, variant
+from factlearn.evaluation.results import RunResult
+from factlearn.experiments.paper.cells import Cell, learn_cells
 from factlearn.experiments.paper.methods import NETWORKS, STRATEGIES
-from factlearn.learning.results import RunResult
+from factlearn.learning.config import RunConfig, load_config
+from factlearn.lifelong.registry import METHODS
 
 SCALES = ("small", "full")
 
@@ -19,14 +22,13 @@ class Request:
 
     Attributes:
         scale: `small` takes minutes on two cores; `full` is the paper's own network and 300 epochs.
-        data: `emoji`, or a manifest.
+        data: `emoji`, or a manifest; for object tasks at full scale, a folder.
         seeds: how many, from 0.
         methods: instead of the experiment's own; empty for those.
         jobs: runs learned at the same time.
         out: where runs and outcomes are kept.
         config_path: a config in place of the one that data and scale stand for.
         used: the results of every run that was asked for, for the record of time.
-        other_seconds, other_runs: of what is kept in another form.
     """
 
     scale: str = "small"
@@ -37,8 +39,6 @@ class Request:
     out: Path = Path("runs")
     config_path: Path | None = None
     used: list[RunResult] = field(default_factory=list)
-    other_seconds: float = 0.0
-    other_runs: int = 0
 
     def check(self, *, folder: bool = False) -> None:
         """Refuse what cannot be carried out, before anything is learned; data may be a folder for object tasks."""
@@ -65,38 +65,54 @@ class Request:
         return f"{name}, {self.scale} scale, {self.seeds} seed{'s' if self.seeds > 1 else ''}"
 
     def config(self, *overrides: str) -> RunConfig:
-        """The config that the data and the scale stand for."""
+        """The config of facts that the data and the scale stand for."""
         if self.config_path:
             return load_config(self.config_path, ["tasks.names=null", *overrides])
         name = "paper" if self.scale == "full" else "demo" if self.data == "emoji" else "photos"
         data = "data={source: emoji}" if self.data == "emoji" else f"data.manifest={Path(self.data).resolve()}"
-        return load_config(config_file(name), [data, "tasks.names=null", *overrides])
+        return load_config(shipped(f"{name}.yaml"), [data, "tasks.names=null", *overrides])
+
+    def object_config(self, name: str, *overrides: str) -> RunConfig:
+        """A config of classes at the scale asked for; `full` looks for the paper's datasets in the folder of data."""
+        path = shipped(f"classify/{name}.yaml")
+        if self.scale == "full":
+            root = [f"data.root={Path(self.data).resolve()}"] if self.data != "emoji" else []
+            return load_config(path, [*root, *overrides])
+        return load_config(path, [*(["scale=small"] if "small" in scales_of(path) else []), *overrides])
 
     def chosen(self, default: Sequence[str]) -> list[str]:
         """The methods to compare: those asked for, or the experiment's own."""
-        unknown = [method for method in self.methods if method not in STRATEGIES]
-        if unknown:
-            raise ConfigError(f"There is no method {unknown[0]!r}; choose among {', '.join(STRATEGIES)}.")
+        known = {**STRATEGIES, **METHODS}
+        for method in self.methods:
+            if method not in known:
+                raise ConfigError(f"There is no method {method!r}; choose among {', '.join(known)}.")
         return list(self.methods or default)
 
     def cell(self, config: RunConfig, group: str, method: str, seed: int) -> Cell:
-        """A method's run on a seed's split, in the folder of its group."""
+        """A method's run of facts on a seed's split, in the folder of its group."""
         model = {**config.model.model_dump(mode="json"), **NETWORKS.get(method, {})}
-        learned = variant(config, seed=seed, strategy=STRATEGIES[method], model=model)
-        return Cell(self.out / group / f"{method}-{seed}", learned)
+        strategy: dict[str, Any] = STRATEGIES.get(method, {"name": method})
+        return Cell(self.out / group / f"{method}-{seed}", config.changed(seed=seed, strategy=strategy, model=model))
 
     def learn(self, cells: Sequence[Cell]) -> list[RunResult]:
-        """Learn what is missing and evaluate all."""
-        results = learn_cells(cells, self.jobs)
+        """Learn what is missing; the results of the cells that did not diverge."""
+        results = [result for result in learn_cells(cells, self.jobs) if result is not None]
+        if not results:
+            raise ConfigError(f"All runs in {cells[0].folder.parent} diverged; lower the learning rate.")
+        self.used += results
+        return results
+
+    def learn_objects(self, name: str, overrides: Sequence[str], seeds: int) -> list[RunResult]:
+        """A sequence of object tasks over seeds, learned where it was not yet; those that diverged are left out."""
+        configs = [self.object_config(name, *overrides, f"seed={seed}") for seed in range(seeds)]
+        quick = [c.changed(training={**c.training.model_dump(mode="json"), "checkpoint_epochs": c.training.epochs})
+                 for c in configs]  # fmt: skip
+        cells = [Cell.named(self.out / "objects" / name, config) for config in quick]
+        results = [result for result in learn_cells(cells, self.jobs) if result is not None]
         self.used += results
         return results
 
     def seconds(self) -> float:
-        """What learning everything took that this request used."""
-        return seconds_of(self.used) + self.other_seconds
-
-
-def config_file(name: str) -> Path:
-    """One of the project's configs, in the installed package or in a checkout."""
-    packaged = Path(__file__).parents[1] / "configs" / f"{name}.yaml"
-    return packaged if packaged.is_file() else Path(__file__).parents[3] / "configs" / f"{name}.yaml"
+        """What learning everything took that this request used, each run counted once."""
+        runs = {result.run.folder.resolve(): result for result in self.used}.values()
+        return sum(sum(result.seconds) for result in runs)

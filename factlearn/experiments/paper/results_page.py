@@ -10,13 +10,13 @@ import yaml
 
 from factlearn.errors import RunError
 from factlearn.experiments.paper.outcome import Outcome, PaperTable, verdict
-from factlearn.experiments.paper.registry import load_experiments
+from factlearn.experiments.paper.registry import EXPERIMENTS
 from factlearn.files import atomic_write
 
 _INTRODUCTION = """# Results beside the paper's
 
 Written by `factlearn results` from what `factlearn reproduce` left; nothing here is typed by hand but the remarks,
-which stand in `factlearn/experiments/reproduce/remarks.yaml`. A cell reads *paper / here*. The paper trained whole
+which stand in `factlearn/experiments/paper/remarks.yaml`. A cell reads *paper / here*. The paper trained whole
 networks for hundreds of epochs on data that is not public or not at hand (6DS, Birds, Flowers, …); ours are other data
 and mostly a small scale, named in each section. So orderings compare, absolute figures do not. Minutes of learning are
 the clock's of each run, two at a time on two cores (photos: shared with other work); runs that two experiments use
@@ -30,7 +30,7 @@ def find_outcomes(runs: Path) -> list[tuple[Path, Outcome]]:
     Raises:
         RunError: if there is none.
     """
-    order = list(load_experiments())
+    order = list(EXPERIMENTS)
     folders = sorted(path.parent for path in (runs / "reproduce").glob("*/*/outcome.json"))
     found = [(folder, Outcome.load(folder)) for folder in folders]
     if not found:

@@ -2,21 +2,22 @@
 
 import shutil
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
-from factlearn.data.tasks import Task
+from factlearn.config import shipped
+from factlearn.data.registry import open_source
+from factlearn.data.tasks import Task, make_tasks
 from factlearn.errors import DatasetError
-from factlearn.experiments.paper.cells import Cell, variant
+from factlearn.evaluation.results import RunResult
+from factlearn.experiments.paper.cells import Cell
 from factlearn.experiments.paper.methods import STRATEGIES
 from factlearn.experiments.paper.request import Request
-from factlearn.facts import Fact, FactQuery, Relevance
+from factlearn.facts import Fact, FactQuery, Relevance, read_patterns
 from factlearn.files import atomic_directory
-from factlearn.learning.assembly import make_tasks, open_dataset, open_language
-from factlearn.learning.results import RunResult
-from factlearn.learning.training import derived_seed, evaluate_run
+from factlearn.learning.facts import evaluate_facts, test_vectors
+from factlearn.learning.seeds import derived_seed
 
 FIRM = {"lambda": 12.0, "floor": 3.0}
 """A firmer hold than plain MAS's. Of lambda 6 and 12 with floors 0.3, 1 and 3 the one that keeps most of sports, on the
@@ -30,14 +31,13 @@ def sports_facts(result: RunResult) -> list[Fact]:
     Raises:
         DatasetError: if there are hardly any.
     """
-    text = files("factlearn.experiments.paper").joinpath("sports.txt").read_text(encoding="utf-8")
-    patterns = [FactQuery.parse(line) for line in text.splitlines() if line.startswith("<")]
-    tested = {sample.fact for sample in result.dataset.of_split("test").samples}
-    first = [fact for fact in result.tasks.tasks[0].facts if fact in tested]
+    patterns = [FactQuery.parse(line) for line in read_patterns(shipped("sports.txt"))]
+    tested = {sample.fact for sample in result.run.data.of_split("test").samples}
+    first = [fact for fact in result.run.tasks().tasks[0].facts if fact in tested]
     found = [fact for fact in first if any(query.matches(fact, Relevance.EXACT) for query in patterns)]
     if len(found) < 3:
         raise DatasetError(
-            f"The first task of {result.dataset.name} holds {len(found)} sports facts; at least 3 are needed."
+            f"The first task of {result.run.data.name} holds {len(found)} sports facts; at least 3 are needed."
         )
     return found
 
@@ -51,7 +51,7 @@ def sports_cells(request: Request, facts: Sequence[Fact], *, firm: bool = False)
     name = "-".join(["mas", *(["sports"] if facts else []), *(["firm"] if firm else [])])
     place = request.out / f"four-tasks/{request.data_name}-agglomerative"
     seeds = range(request.seeds)
-    return [Cell(place / f"{name}-{seed}", variant(config, seed=seed, strategy=strategy)) for seed in seeds]
+    return [Cell(place / f"{name}-{seed}", config.changed(seed=seed, strategy=strategy)) for seed in seeds]
 
 
 def halves(facts: Sequence[Fact], seed: int) -> tuple[list[Fact], list[Fact]]:
@@ -64,8 +64,8 @@ def halves(facts: Sequence[Fact], seed: int) -> tuple[list[Fact], list[Fact]]:
 def half_cells(request: Request, method: str, half: str) -> list[Cell]:
     """Two random tasks, importance of the first measured on the test images of one half of its facts."""
     config = request.config("tasks.method=random", "tasks.count=2")
-    dataset = open_dataset(config.data)
-    language = open_language(config.language, dataset)
+    dataset = open_source(config.data, config.seed)
+    language = config.language.open(dataset.facts, dataset.aliases)
     place = request.out / f"two-tasks/{request.data_name}"
     cells = []
     for seed in range(request.seeds):
@@ -74,7 +74,7 @@ def half_cells(request: Request, method: str, half: str) -> list[Cell]:
         images = [sample.path for sample in dataset.of_split("test").of_facts(chosen).samples]
         folder = links(images, place / "images" / f"{half}-{seed}")
         strategy = {**STRATEGIES[method], "importance": {first.name: str(folder)}}
-        cells.append(Cell(place / f"{method}-{half}-{seed}", variant(config, seed=seed, strategy=strategy)))
+        cells.append(Cell(place / f"{method}-{half}-{seed}", config.changed(seed=seed, strategy=strategy)))
     return cells
 
 
@@ -101,5 +101,6 @@ def map_within(result: RunResult, facts: Sequence[Fact]) -> float:
     """MAP of some facts among the test images of these facts alone, at the end."""
     group = Task("group", tuple(facts))
     run = result.run
-    evaluation = evaluate_run(run.config, result.dataset, result.language, [group], result.vectors[-1])
+    vectors = test_vectors(run, len(result.learned))
+    evaluation = evaluate_facts(run.config, run.data, run.language(), [group], vectors)
     return evaluation.exact.tasks["group"].map or 0.0

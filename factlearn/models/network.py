@@ -1,7 +1,8 @@
 """A network in two parts: leading layers that are frozen, whose activations can be kept, and the part that learns."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -10,8 +11,10 @@ from torch import Tensor, nn
 
 from factlearn.errors import ModelError
 from factlearn.files import fingerprint
+from factlearn.models.config import ModelConfig
 
 _STANDARD = 0.1
+Suffix = TypeVar("Suffix", bound="LearningPart")
 
 
 class Standardise(nn.Module):
@@ -68,23 +71,16 @@ class LearningPart(nn.Module):
     """
 
     def __init__(
-        self,
-        convolutions: nn.Sequential,
-        pool: nn.Module,
-        shape: tuple[int, ...],
-        *,
-        hidden: tuple[int, ...],
-        dropout: float,
-        standardise: bool,
+        self, convolutions: nn.Sequential, pool: nn.Module, shape: tuple[int, ...], config: ModelConfig
     ) -> None:
         super().__init__()
         self.convolutions = convolutions
         self.pool = pool
-        self.standardise = Standardise(shape) if standardise and len(shape) == 3 else None
+        self.standardise = Standardise(shape) if config.standardise and len(shape) == 3 else None
         layers: list[nn.Module] = []
         width = torch.Size(shape).numel()
-        for each in hidden:
-            layers += [nn.Linear(width, each), nn.ReLU(), nn.Dropout(dropout)]
+        for each in config.hidden:
+            layers += [nn.Linear(width, each), nn.ReLU(), nn.Dropout(config.dropout)]
             width = each
         self.shared = nn.Sequential(*layers)
         self.width = width
@@ -106,44 +102,68 @@ class LearningPart(nn.Module):
         return self.shared(features.flatten(1))  # type: ignore[no-any-return]
 
 
-class TwoPartModel(nn.Module):
-    """A frozen `prefix` and a `suffix`, which is what strategies, importance and checkpoints are about."""
+class TwoPartModel(nn.Module, Generic[Suffix]):
+    """A backbone cut in two: a frozen `prefix`, and a `suffix`, which is what learns, is protected and checkpointed.
+
+    Args:
+        config: the backbone, where it is cut, and the layers on top.
+        make_suffix: makes the part that learns from the unfrozen convolutions, the pooling and the features' shape.
+        values: length of a row, where the inputs are rows of numbers and not images.
+    """
 
     prefix: nn.Sequential
-    suffix: LearningPart
+    suffix: Suffix
 
-    def forward(self, images: Tensor) -> Tensor:
+    def __init__(self, config: ModelConfig, make_suffix: Callable[..., Suffix], values: int | None = None) -> None:
+        super().__init__()
+        self.config = config
+        frozen, used = config.cut
+        layers = config.network.layers()
+        for layer in layers:
+            if isinstance(layer, nn.ReLU):
+                layer.inplace = False
+        self.prefix = nn.Sequential(*layers[:frozen]).requires_grad_(False)
+        convolutions = nn.Sequential(*layers[frozen:used])
+        pool: nn.Module = nn.Identity()
+        shape: tuple[int, ...] = (values or 3 * config.image_size**2,)
+        if used:
+            size = config.image_size
+            with torch.no_grad():
+                probe = convolutions.eval()(self.prefix.eval()(torch.zeros(1, 3, size, size)))
+            channels, side = probe.shape[1:3]
+            side = min(config.network.side, side)
+            pool, shape = nn.AdaptiveAvgPool2d(side), (channels, side, side)
+        self.suffix = make_suffix(convolutions, pool, shape, config)
+
+    def forward(self, images: Tensor) -> Any:
         """Images through both parts."""
-        return self.suffix(self.prefix(images))  # type: ignore[no-any-return]
+        return self.suffix(self.prefix(images))
 
-    def train(self, mode: bool = True) -> "TwoPartModel":
+    def train(self, mode: bool = True) -> "TwoPartModel[Suffix]":
         """Set the mode of the learning part; the frozen prefix always stays in eval mode."""
         super().train(mode)
         self.prefix.eval()
         return self
 
-    def prefix_name(self) -> str:
-        """Which layers the prefix has."""
-        raise NotImplementedError
+    @property
+    def device(self) -> torch.device:
+        """Where the learning part is."""
+        return next(self.suffix.parameters()).device
 
     def prefix_fingerprint(self) -> str:
-        """A name for the frozen prefix: its layers and the exact weights."""
-        weights = [parameter.detach().cpu().numpy().tobytes() for parameter in self.prefix.parameters()]
-        return fingerprint(self.prefix_name(), *weights)
+        """A name for the frozen prefix: its layers, and their exact weights and statistics."""
+        state = self.prefix.state_dict()
+        tensors = (part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes()))
+        return fingerprint(self.config.backbone, self.config.frozen, *tensors)
 
     def fingerprint(self) -> str:
         """A name for the whole model, so that an index knows who wrote its vectors."""
         state = self.state_dict()
         return fingerprint(*(part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes())))
 
-    def load_convolutional(self, weights: Path, title: str, classifier: tuple[str, ...]) -> None:
-        """Load weights under torchvision's names: the convolutions, and those fully connected layers that fit.
-
-        Args:
-            weights: a safetensors file.
-            title: of the architecture, for errors.
-            classifier: names of the fully connected layers, in the order of the shared ones here.
-        """
+    def load_pretrained(self, weights: Path) -> None:
+        """Load weights under torchvision's names: the convolutions, and those fully connected layers that fit."""
+        title = self.config.network.title
         try:
             tensors = load_file(weights)
         except (OSError, SafetensorError) as error:
@@ -153,18 +173,9 @@ class TwoPartModel(nn.Module):
                 if isinstance(layer, nn.Conv2d):
                     _copy(layer, tensors, f"features.{index}", weights, title)
             shared = [layer for layer in self.suffix.shared if isinstance(layer, nn.Linear)]
-            for name, layer in zip(classifier, shared, strict=False):
-                if f"{name}.weight" in tensors and tensors[f"{name}.weight"].shape == layer.weight.shape:
-                    _copy(layer, tensors, name, weights, title)
-
-
-def split_layers(layers: Iterable[nn.Module], frozen: int, used: int) -> tuple[nn.Sequential, nn.Sequential]:
-    """The first `frozen` layers, which do not learn, and those up to `used`."""
-    kept = list(layers)
-    for layer in kept:
-        if isinstance(layer, nn.ReLU):
-            layer.inplace = False
-    return nn.Sequential(*kept[:frozen]).requires_grad_(False), nn.Sequential(*kept[frozen:used])
+            for name, linear in zip(self.config.network.classifier, shared, strict=False):
+                if f"{name}.weight" in tensors and tensors[f"{name}.weight"].shape == linear.weight.shape:
+                    _copy(linear, tensors, name, weights, title)
 
 
 def _copy(layer: nn.Conv2d | nn.Linear, tensors: dict[str, Tensor], name: str, weights: Path, title: str) -> None:

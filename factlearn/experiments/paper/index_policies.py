@@ -1,13 +1,11 @@
 """What to do with an index when its model has learned another task: three policies compared after each task.
 
-    python -m factlearn.experiments.index_policies RUN...
-
-The test images of a task arrive, and are indexed, when the task has been learned; or, with --at-once, all images when
+The test images of a task arrive, and are indexed, when the task has been learned; or, "at once", all images when
 the first task has been learned, most of them before the model knows their facts. After each later task they are
 
     re-embedded   all by the newest model,
     kept          as the model wrote them that had just learned their task, or
-    guided        re-embedded only where a sample of the fact's images comes nearer to it (`retrieval/drift.py`).
+    guided        re-embedded only where a sample of the fact's images comes nearer to it (`indexing/drift.py`).
 
 The table shows MAP over all images in the index, queried by all facts learned so far, and the share of older images
 that the guided policy embedded again, those it only sampled included.
@@ -15,22 +13,21 @@ that the guided policy embedded again, those it only sampled included.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
+from statistics import mean
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
-from factlearn.cli.tables.results import number
 from factlearn.data.samples import Sample
 from factlearn.evaluation.facts import evaluate_vectors
+from factlearn.evaluation.results import RunResult
+from factlearn.experiments.paper.facts import by_method
+from factlearn.experiments.paper.outcome import Outcome, PaperTable, entry
+from factlearn.experiments.paper.registry import experiment
+from factlearn.experiments.paper.request import Request
 from factlearn.facts import Fact
 from factlearn.indexing.drift import Targets, measure_drift, sample_groups, shown_facts
-from factlearn.learning.results import RunResult, load_result
-from factlearn.learning.runs import Run
+from factlearn.learning.facts import test_vectors
 
 POLICIES = ("re-embedded", "kept", "guided")
 
@@ -51,22 +48,24 @@ def compare_policies(
     """Follow an index through a run.
 
     Args:
-        result: a run with one task a stage.
+        result: a run with one task per stage.
         each: images sampled for every fact.
         labelled: whether the index knows the facts of its images; if not, the nearest known fact stands in.
         at_once: all images arrive after the first task; otherwise each with its fact's task.
         seed: of the sample.
     """
-    test = result.dataset.of_split("test").samples
+    test = result.run.data.of_split("test").samples
+    language = result.run.language()
+    after = [test_vectors(result.run, stage) for stage in range(1, len(result.learned) + 1)]
     shown = [sample.fact for sample in test]
-    tasks = {task.name: set(task.facts) for task in result.tasks.tasks}
-    held = {policy: result.vectors[0].copy() for policy in POLICIES}
+    tasks = {task.name: set(task.facts) for task in result.run.tasks().tasks}
+    held = {policy: after[0].copy() for policy in POLICIES}
     rows, known, arrived = [], set[Fact](), np.zeros(len(test), bool)
     for stage, names in enumerate(result.learned):
-        newest = result.vectors[stage]
+        newest = after[stage]
         known |= tasks[names[-1]]
         facts = sorted(known)
-        targets = result.language.embed(facts)
+        targets = language.embed(facts)
         fresh = ~arrived if at_once else np.array([fact in tasks[names[-1]] for fact in shown])
         older = np.flatnonzero(arrived)
         held["re-embedded"][older] = newest[older]
@@ -115,30 +114,22 @@ def _gaining(
     return np.array([facts[group] in gains for group in groups]), looked_at
 
 
-def policies_table(rows: Sequence[PolicyRow], title: str) -> Table:
-    """A row a task."""
-    table = Table(title=title)
-    for column in ("after task", "images", *POLICIES, "embedded again, guided"):
-        table.add_column(column, justify="left" if column == "after task" else "right")
-    for row in rows:
-        figures = [number(row.maps[policy]) for policy in POLICIES]
-        table.add_row(row.task, str(row.images), *figures, f"{row.again:.0%}")
-    return table
-
-
-def main(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs with one task a stage.")],
-    sample: Annotated[int, typer.Option(min=1, help="Images to look at of every fact.")] = 5,
-    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="As if the images' facts were not known.")] = False,
-    at_once: Annotated[bool, typer.Option("--at-once", help="All images arrive after the first task.")] = False,
-) -> None:
-    """Compare what can be done with an index when its model learns on."""
-    for folder in runs:
-        result = load_result(Run.open(folder))
-        rows = compare_policies(result, sample, labelled=not unlabelled, at_once=at_once)
-        what = f"{'all at once' if at_once else 'task by task'}, facts {'un' if unlabelled else ''}known"
-        Console().print(policies_table(rows, f"{folder} ({result.run.config.strategy.name}), {what}"))
-
-
-if __name__ == "__main__":
-    typer.run(main)
+@experiment("index-policies", "ours", "What to do with an index when its model has learned another task")
+def index_policies(request: Request, outcome: Outcome) -> None:
+    """MAP over an index's images after each task, under three policies; facts of images known and unknown."""
+    results = by_method(request, "agglomerative", ["mas"])["mas"]
+    for at_once in (False, True):
+        for labelled in (True, False):
+            runs = [compare_policies(result, labelled=labelled, at_once=at_once) for result in results]
+            entries = []
+            for place, task in enumerate(results[0].tasks):
+                rows = [run[place] for run in runs]
+                entries += [entry(f"after {task}", p, None, [row.maps[p] for row in rows]) for p in POLICIES]
+                entries.append(entry(f"after {task}", "embedded again", None, [row.again for row in rows]))
+            arrival = "All images arrive after the first task" if at_once else "Images arrive with their task"
+            known = "known" if labelled else "unknown"
+            outcome.tables.append(PaperTable(f"{arrival}, their facts {known} to the index: MAP", entries))
+            end = {policy: mean(run[-1].maps[policy] for run in runs) for policy in POLICIES}
+            outcome.say(f"{arrival.lower()}, facts {known}: guided is at least as good as both others",
+                        end["guided"] >= max(end.values()) - 1e-3,
+                        ", ".join(f"{policy} {value:.3f}" for policy, value in end.items()))  # fmt: skip

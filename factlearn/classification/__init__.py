@@ -1,1 +1,0 @@
-"""Object recognition: tasks with classes and heads of their own, the paper's section 5.1."""

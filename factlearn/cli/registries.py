@@ -1,0 +1,47 @@
+"""The command that lists what configs and commands may name."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from factlearn.cli.common import JsonOption, show, show_json
+
+Kind = Literal["methods", "sources", "backbones", "stores", "experiments"]
+
+
+def entries(kind: str) -> dict[str, dict[str, str]]:
+    """Every registered variant of a kind by name, with its title and one-line summary."""
+    registry: Any
+    if kind == "methods":
+        from factlearn.lifelong.registry import METHODS as registry
+    elif kind == "sources":
+        from factlearn.data.registry import SOURCES as registry
+    elif kind == "backbones":
+        from factlearn.models.backbones import BACKBONES as registry
+    elif kind == "stores":
+        from factlearn.retrieval.store import STORES as registry
+    else:
+        from factlearn.experiments.paper.registry import EXPERIMENTS as registry
+    return {
+        name: {"title": getattr(entry, "title", name), "summary": getattr(entry, "summary", "")}
+        for name, entry in registry.items()
+    }
+
+
+def list_(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    json: JsonOption = False,
+) -> None:
+    """List the lifelong methods, data sources, backbones, vector stores or experiments there are."""
+    found = entries(kind)
+    if json:
+        show_json(found)
+        return
+    from rich.table import Table
+
+    table = Table(title=kind)
+    for column in ("name", "title", "summary"):
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
+    for name, about in found.items():
+        table.add_row(name, about["title"], about["summary"])
+    show(table)

@@ -1,0 +1,266 @@
+"""Learning classes: each task has classes, and a head, of its own."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from factlearn.data.classes import ClassSequence, Examples, Pictures, Rows
+from factlearn.data.registry import open_source
+from factlearn.errors import ConfigError, RunError
+from factlearn.evaluation.classes import ClassEvaluation, Predictions, evaluate_predictions
+from factlearn.files import write_json
+from factlearn.learning.config import ClassesConfig
+from factlearn.learning.problem import Judgement, Preparation, Problem, StageData, augmentation_views
+from factlearn.learning.runs import Run
+from factlearn.learning.seeds import seed_initial_weights
+from factlearn.lifelong.memory import bytes_of
+from factlearn.lifelong.strategy import Learner
+from factlearn.models.classifier import MultiHeadClassifier, build_classifier
+from factlearn.models.inference import nearest_mean_accuracy, predict_task
+from factlearn.models.inputs import Inputs, RowInputs, in_order, open_inputs, shuffled
+from factlearn.models.network import TwoPartModel
+from factlearn.models.preprocess import PLAIN, View
+
+_PARTS = ("own", "task", "class")
+
+
+@dataclass(frozen=True)
+class ClassStage:
+    """The training images of a stage's tasks.
+
+    Attributes:
+        tasks: the number of each image's task.
+        labels: the number of each image's class in its task.
+    """
+
+    inputs: Inputs
+    tasks: Tensor
+    labels: Tensor
+    views: int
+
+    def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
+        """Every image once, in random order, each under a random view."""
+        device = self.labels.device
+        for batch, rows in shuffled(self.inputs, self.views, seed, batch_size):
+            place = rows.to(device)
+            yield batch.to(device), self.tasks[place], self.labels[place]
+
+    def loss(self, outputs: Any, *targets: Tensor) -> Tensor:
+        """Cross-entropy of each image's own head, averaged over images."""
+        tasks, labels = targets
+        if isinstance(outputs, Tensor):
+            return F.cross_entropy(outputs, labels)
+        present = tasks.unique().tolist()
+        if len(present) == 1:
+            return F.cross_entropy(outputs[present[0]], labels)
+        sums = [
+            F.cross_entropy(outputs[task][tasks == task], labels[tasks == task], reduction="sum") for task in present
+        ]
+        return torch.stack(sums).sum() / len(labels)
+
+    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Every image once, in its order, with its class."""
+        yield from zip(in_order(self.inputs, batch_size), self.labels.split(batch_size), strict=True)
+
+
+class ClassProblem(Problem):
+    """Classes in tasks, told apart by a `MultiHeadClassifier`."""
+
+    evaluation: ClassVar[Any] = ClassEvaluation
+    config: ClassesConfig
+    model: MultiHeadClassifier
+
+    def __init__(
+        self,
+        config: ClassesConfig,
+        model: MultiHeadClassifier,
+        tasks: list[str],
+        sequence: ClassSequence | None = None,
+    ) -> None:
+        self.config, self.model, self.tasks = config, model, tasks
+        if sequence is not None:
+            self.sequence = sequence
+
+    @classmethod
+    def plan(cls, config: Any) -> Self:
+        """A new problem from its config."""
+        sequence = open_source(config.data, config.seed)
+        if sequence.values is not None and config.model.network.blocks:
+            raise ConfigError(
+                f"model.backbone: {config.model.network.title} looks at images, and {sequence.name} are rows of "
+                "numbers; use perceptron."
+            )
+        seed_initial_weights(config.seed)
+        model = build_classifier(config.model, [len(task.classes) for task in sequence.tasks], sequence.values)
+        problem = cls(config, model, [task.name for task in sequence.tasks], sequence)
+        for task in range(len(problem.tasks)):
+            problem.importance_head(task)
+        return problem
+
+    @classmethod
+    def of_run(cls, run: Run, model: TwoPartModel[Any]) -> Self:
+        """The problem of a run directory."""
+        assert isinstance(run.config, ClassesConfig) and isinstance(model, MultiHeadClassifier)
+        return cls(run.config, model, run.task_names())
+
+    @staticmethod
+    def network(run: Run, stage: int) -> MultiHeadClassifier:
+        """The network of a run, its weights not yet loaded; the heads of the tasks learned by then answer."""
+        assert isinstance(run.config, ClassesConfig)
+        counts = [len(classes) for _, classes in class_names(run)]
+        model = build_classifier(run.config.model, counts, run.tasks_json().get("values"), pretrained=False)
+        model.suffix.open = len(run.stage(stage)["tasks"])
+        return model
+
+    @cached_property
+    def sequence(self) -> ClassSequence:
+        """The tasks with their images."""
+        return open_source(self.config.data, self.config.seed)
+
+    @property
+    def fingerprint(self) -> str:
+        """A name for exactly these tasks, classes and images."""
+        return self.sequence.fingerprint
+
+    def save(self, run: Run) -> dict[str, Any]:
+        """Write the tasks and their classes, in the order of the heads."""
+        tasks = [{"name": task.name, "classes": list(task.classes)} for task in self.sequence.tasks]
+        about = {"data": self.sequence.name, "values": self.sequence.values, "tasks": tasks}
+        write_json(run.folder / "tasks.json", about)
+        return {"data": self.sequence.name}
+
+    def reorder(self, names: Sequence[str]) -> None:
+        """Heads are in the order of the tasks, so that another order is refused."""
+        if list(names) != self.tasks:
+            raise RunError(f"A classifier learns its tasks in order: {', '.join(self.tasks)}; name the next ones.")
+
+    def _inputs(self, examples: Sequence[Examples], views: Sequence[View] = (PLAIN,)) -> Inputs:
+        """What the learning part is fed for these examples, one group after the other."""
+        if self.sequence.values is not None:
+            return RowInputs(np.concatenate([each.values for each in examples if isinstance(each, Rows)]))
+        paths = [path for each in examples if isinstance(each, Pictures) for path in each.paths]
+        return open_inputs(self.model, paths, views=views)
+
+    def stage_data(self, stage: Sequence[int]) -> ClassStage:
+        """The training images of a stage, under every view that augmentation draws from."""
+        tasks = [self.sequence.tasks[task] for task in stage]
+        views = augmentation_views(self.config.training) if self.sequence.values is None else [PLAIN]
+        numbers = np.concatenate([np.full(len(self.sequence.tasks[task].train), task) for task in stage])
+        labels = np.concatenate([task.train.labels for task in tasks])
+        device = self.model.device
+        return ClassStage(
+            self._inputs([task.train for task in tasks], views),
+            torch.from_numpy(numbers).to(device),
+            torch.from_numpy(labels).to(device),
+            len(views),
+        )
+
+    def prepare(self, number: int, stage: Sequence[int], data: StageData) -> Preparation:
+        """Open the stage's heads, after measuring what the features are worth to its tasks before learning."""
+        suffix = self.model.suffix
+        suffix.fit(in_order(data.inputs, self.config.evaluation.batch_size))
+        before = self._nearest_means(range(len(self.tasks)) if number == 1 else stage)
+        head = suffix.learn_heads(stage)
+        measured = suffix.of_task(self.importance_head(stage[-1]))
+        return Preparation({"output": "scores", "head": head, "measured": measured}, {"nearest_mean": before})
+
+    def _nearest_means(self, tasks: Sequence[int]) -> dict[str, float]:
+        """The nearest-mean accuracy of tasks that are not learned yet, see `nearest_mean_accuracy`."""
+        found = {}
+        for task in (self.sequence.tasks[number] for number in tasks):
+            train, test = (self._inputs([side]) for side in (task.train, task.test))
+            size = self.config.evaluation.batch_size
+            found[task.name] = nearest_mean_accuracy(
+                self.model.suffix, train, task.train.labels, test, task.test.labels, size
+            )
+        return found
+
+    def importance_head(self, task: int) -> int:
+        """The head whose output a task's importance is about: its own, or that of the classes to be kept."""
+        source = self.config.strategy.importance_of(self.tasks[task])
+        if not isinstance(source, tuple):
+            return task
+        head = self._head_of(source)
+        if head > task:
+            raise ConfigError(
+                f"strategy.importance: {source[0]!r} belongs to {self.tasks[head]}, which is learned after "
+                f"{self.tasks[task]}; name it for later tasks only."
+            )
+        return head
+
+    def _head_of(self, names: Sequence[str]) -> int:
+        heads = {self.sequence.find_class(name)[0] for name in names}
+        if len(heads) > 1:
+            several = ", ".join(self.tasks[head] for head in sorted(heads))
+            raise ConfigError(f"The classes to protect belong to several tasks ({several}); name those of one task.")
+        return heads.pop()
+
+    def importance_learner(self, learner: Learner, names: Sequence[str] | None) -> Learner:
+        """Look at named classes through their own task's head, at other images through the last one learned."""
+        suffix = self.model.suffix
+        head = suffix.open - 1
+        if names is not None:
+            head = self._head_of(names)
+            if head >= suffix.open:
+                raise RunError(f"{self.tasks[head]} has not been learned yet; learn it first.")
+        suffix.heads.requires_grad_(False)
+        learner.output, learner.measured = "scores", suffix.of_task(head)
+        return learner
+
+    def test_inputs(self, stage: Sequence[int]) -> Inputs:
+        """The test images of a stage's tasks."""
+        return self._inputs([self.sequence.tasks[task].test for task in stage])
+
+    def named_inputs(self, names: Sequence[str]) -> Inputs:
+        """The training images of classes."""
+        places = [self.sequence.find_class(name) for name in names]
+        return self._inputs([self.sequence.tasks[task].train.of_class(label) for task, label in places])
+
+    def judge(self, learned: Sequence[int]) -> Judgement:
+        """Classify the test images of the tasks learned."""
+        size = self.config.evaluation.batch_size
+        tasks = self.sequence.tasks[: len(learned)]
+        found = [
+            predict_task(self.model.suffix, self._inputs([task.test]), number, len(tasks), size)
+            for number, task in enumerate(tasks)
+        ]
+        outputs = {
+            f"{task.name}.{part}": torch.from_numpy(values.astype(np.int32))
+            for task, columns in zip(tasks, found, strict=True)
+            for part, values in zip(_PARTS, columns, strict=True)
+        }
+        predictions = [Predictions(*columns) for columns in found]
+        labels = [task.test.labels for task in tasks]
+        return Judgement(outputs, evaluate_predictions([task.name for task in tasks], labels, predictions))
+
+    def model_bytes(self, learned: Sequence[int]) -> int:
+        """The network with the heads of the tasks learned so far."""
+        unlearned = {id(p) for head in list(self.model.suffix.heads)[len(learned) :] for p in head.parameters()}
+        return bytes_of(p for p in self.model.parameters() if id(p) not in unlearned)
+
+
+def class_names(run: Run) -> list[tuple[str, list[str]]]:
+    """Every task's name and classes, in the order of the heads."""
+    try:
+        return [(task["name"], task["classes"]) for task in run.tasks_json()["tasks"]]
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{Path(run.folder, 'tasks.json')} is damaged ({error}); train the run again.") from error
+
+
+def test_predictions(run: Run, stage: int) -> list[Predictions]:
+    """What a stage's network said of the test images of each task learned by then."""
+    tensors = run.outputs(stage)
+    try:
+        return [
+            Predictions(*(tensors[f"{name}.{part}"].numpy().astype(np.int64) for part in _PARTS))
+            for name in run.stage(stage)["tasks"]
+        ]
+    except KeyError as error:
+        raise RunError(f"Stage {stage} of {run.folder} has no predictions for {error}; train it again.") from error

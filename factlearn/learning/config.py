@@ -1,0 +1,165 @@
+"""What a run does, as one YAML file: every choice with its default, checked before anything starts.
+
+`learn: facts` (the default) or `learn: classes` decides which of the two schemas a file is checked against.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from factlearn.config import Section, dump_yaml, located, parse_as, read_config
+from factlearn.data.registry import ClassData, FactData, SourceConfig, check_source
+from factlearn.data.tasks import TasksConfig
+from factlearn.errors import ConfigError, FactError
+from factlearn.facts import FactQuery, read_patterns
+from factlearn.language import LanguageConfig
+from factlearn.lifelong.config import MethodConfig
+from factlearn.lifelong.registry import METHODS, StrategyConfig
+from factlearn.models.config import ClassifierConfig, ModelConfig
+
+
+class TrainingConfig(Section):
+    """Stochastic gradient descent, as the paper does it."""
+
+    epochs: int = Field(300, ge=1)
+    batch_size: int = Field(35, ge=1)
+    learning_rate: float = Field(0.01, gt=0)
+    head_rate: float = Field(1.0, gt=0)
+    """The fully connected layers learn at this multiple of the learning rate."""
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0)
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    step_epochs: tuple[int, ...] = ()
+    """Epochs after which the rate falls to a tenth (schedule: step)."""
+    warmup_steps: int = Field(0, ge=0)
+    clip_norm: float | None = Field(None, gt=0)
+    flip: bool = False
+    """Mirror half of the images."""
+    zoom: tuple[Annotated[float, Field(gt=0.3, lt=3)], ...] = ()
+    """Draw each image's scale from these as well as 1."""
+    checkpoint_epochs: int = Field(1, ge=1)
+    """Epochs between two checkpoints that --resume can continue from."""
+
+
+class EvaluationConfig(Section):
+    """How images are looked at after each task."""
+
+    batch_size: int = Field(128, ge=1)
+
+
+class FactEvaluationConfig(EvaluationConfig):
+    """What is measured after each task."""
+
+    subsets: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Named groups of facts: a list of facts or patterns such as `<person, *, tennis>`, or a text file of them."""
+
+    @field_validator("subsets", mode="before")
+    @classmethod
+    def _files_read(cls, subsets: Any, info: ValidationInfo) -> Any:
+        if not isinstance(subsets, Mapping):
+            return subsets
+        return {
+            name: _patterns(read_patterns, located(facts, info)) if isinstance(facts, str) else facts
+            for name, facts in subsets.items()
+        }
+
+    @field_validator("subsets")
+    @classmethod
+    def _facts_parse(cls, subsets: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for facts in subsets.values():
+            for fact in facts:
+                _patterns(FactQuery.parse, fact)
+        return subsets
+
+
+def _patterns(read: Any, text: Any) -> Any:
+    try:
+        return read(text)
+    except FactError as error:
+        raise ValueError(str(error)) from error
+
+
+class RunConfig(Section):
+    """What every run has, whatever it learns."""
+
+    learn: str
+    seed: int = Field(0, ge=0)
+    device: str = "auto"
+    scale: str = "full"
+    """Which group of the file's `scales` was put in; `full` is the file as it is."""
+    data: Any
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    strategy: StrategyConfig = Field(default={"name": "finetune"}, validate_default=True)  # type: ignore[assignment]
+    evaluation: EvaluationConfig = EvaluationConfig()
+    tensorboard: bool = False
+
+    @model_validator(mode="after")
+    def _fits_what_is_learned(self) -> "RunConfig":
+        method = METHODS.find(self.strategy.name)
+        if self.learn not in method.problems:
+            raise ValueError(f"strategy: {method.title} does not learn {self.learn}; choose another strategy")
+        check_source(self.data, self.learn)
+        return self
+
+    def to_yaml(self) -> str:
+        """The config as YAML, every default written out."""
+        return dump_yaml(self)
+
+    def changed(self, **sections: Any) -> "RunConfig":
+        """The config with whole sections replaced, such as `strategy={"name": "si"}` or `seed=1`."""
+        return parse_config({**yaml.safe_load(self.to_yaml()), **sections}, "with changes")
+
+
+class FactsConfig(RunConfig):
+    """A run that learns facts."""
+
+    learn: Literal["facts"] = "facts"
+    data: FactData = Field(default={"source": "emoji"}, validate_default=True)  # type: ignore[assignment]
+    language: LanguageConfig = LanguageConfig()
+    tasks: TasksConfig = TasksConfig()
+    evaluation: FactEvaluationConfig = FactEvaluationConfig()
+
+    @field_validator("strategy")
+    @classmethod
+    def _importance_names_facts(cls, strategy: MethodConfig) -> MethodConfig:
+        for source in strategy.importance_sources():
+            for fact in source if isinstance(source, tuple) else ():
+                try:
+                    FactQuery.parse(fact)
+                except FactError as error:
+                    raise ValueError(f"importance: {error}") from error
+        return strategy
+
+
+class ClassesConfig(RunConfig):
+    """A run that learns to classify."""
+
+    learn: Literal["classes"] = "classes"
+    data: ClassData = Field(default={"source": "emoji8"}, validate_default=True)  # type: ignore[assignment]
+    model: ClassifierConfig = ClassifierConfig()
+
+
+SCHEMAS: dict[str, type[RunConfig]] = {"facts": FactsConfig, "classes": ClassesConfig}
+
+__all__ = ["ClassesConfig", "FactsConfig", "RunConfig", "SourceConfig", "load_config", "parse_config"]
+
+
+def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a YAML config and apply overrides such as `training.epochs=3`.
+
+    Raises:
+        ConfigError: naming the file and every key that is wrong.
+    """
+    return parse_config(read_config(path, overrides), Path(path))
+
+
+def parse_config(raw: Mapping[str, Any], where: Path | str) -> RunConfig:
+    """Check plain values against the schema of what they learn."""
+    learn = raw.get("learn", "facts")
+    if learn not in SCHEMAS:
+        raise ConfigError(f"The config {where} is not valid: learn: choose facts or classes, not {learn!r}.")
+    return parse_as(SCHEMAS[learn], raw, where)

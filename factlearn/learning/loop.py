@@ -1,0 +1,109 @@
+"""The training loop: one stage, from top to bottom."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from factlearn.errors import RunError
+from factlearn.learning.optimizer import load_momentum, make_optimizer, momentum_of, set_rate
+from factlearn.learning.problem import Preparation, Problem, StageData
+from factlearn.learning.runs import Checkpoint, Run
+from factlearn.learning.seeds import derived_seed
+from factlearn.lifelong.strategy import Learner, Strategy
+from factlearn.models.inputs import Reiterable, in_order
+from factlearn.progress import progress
+
+
+def learn_stage(
+    run: Run,
+    fabric: Any,
+    problem: Problem,
+    strategy: Strategy,
+    number: int,
+    stage: list[int],
+    data: StageData,
+    prepared: Preparation,
+) -> tuple[Learner, int]:
+    """Learn one stage, from its checkpoint if there is one; the learner, and the bytes the strategy held meanwhile."""
+    config, suffix = run.config.training, problem.model.suffix
+    optimizer = make_optimizer(problem.model, config)
+    first_epoch = 0
+    checkpoint = run.checkpoint(number)
+    if checkpoint:
+        suffix.load_state_dict(checkpoint.module)
+        load_momentum(optimizer, checkpoint.optimizer)
+        strategy.load_state(checkpoint.strategy)
+        first_epoch = checkpoint.epoch
+    run.rewind_metrics(checkpoint.metric_lines if checkpoint else run.lines_before(number))
+    suffix.fit(in_order(data.inputs, run.config.evaluation.batch_size))
+    module, optimizer = fabric.setup(suffix, optimizer)
+    inputs = Reiterable(lambda: problem.importance_batches(stage, data))
+    learner = Learner(suffix, optimizer, task=number - 1, inputs=inputs, **prepared.learner)
+    strategy.before_task(learner)
+    epochs = strategy.epochs(config.epochs)
+    steps = -(-len(data.inputs) // config.batch_size)
+    tensorboard = _tensorboard(run)
+    with progress(f"learning stage {number}", epochs * steps) as advance:
+        advance(first_epoch * steps)
+        for epoch in range(first_epoch, epochs):
+            seed = derived_seed(run.config.seed, number, epoch)
+            torch.manual_seed(seed)
+            module.train()
+            learner.epoch = epoch
+            losses = []
+            for step, (batch, *targets) in enumerate(data.epoch(seed, config.batch_size)):
+                set_rate(optimizer, config, epoch, step + epoch * steps)
+                outputs = module(batch)
+                loss = data.loss(outputs, *targets)
+                extra = strategy.extra_loss(learner, batch, outputs)
+                fabric.backward(loss if extra is None else loss + extra)
+                if config.clip_norm is not None:
+                    fabric.clip_gradients(module, optimizer, max_norm=config.clip_norm)
+                strategy.after_backward(learner)
+                optimizer.step()
+                optimizer.zero_grad()
+                strategy.after_step(learner)
+                losses.append(loss.detach())
+                advance(1)
+            mean = float(torch.stack(losses).mean())
+            advance(0, note=f"loss {mean:.3f}")
+            if not np.isfinite(mean):
+                raise RunError(
+                    f"The loss of stage {number} diverged in epoch {epoch + 1}; lower training.learning_rate."
+                )
+            run.log(event="epoch", stage=number, epoch=epoch + 1, loss=mean)
+            if tensorboard:
+                tensorboard.add_scalar(f"loss/stage {number}", mean, epoch + 1)
+            if (epoch + 1) % config.checkpoint_epochs == 0 and epoch + 1 < epochs:
+                state = dict(suffix.state_dict())
+                momentum = momentum_of(optimizer)
+                run.save_checkpoint(
+                    Checkpoint(number, epoch + 1, run.metric_lines(), state, momentum, strategy.state())
+                )
+    if tensorboard:
+        tensorboard.close()
+    return learner, strategy.memory().training_bytes
+
+
+def make_fabric(device: str) -> Any:
+    """The training engine on a device."""
+    import logging
+
+    from lightning_fabric import Fabric
+
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    try:
+        return Fabric(accelerator=device, devices=1)
+    except (RuntimeError, ValueError) as error:
+        raise RunError(f"The device {device!r} cannot be used ({error}); set device to auto or cpu.") from error
+
+
+def _tensorboard(run: Run) -> Any:
+    if not run.config.tensorboard:
+        return None
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise RunError("TensorBoard is not installed; install factlearn[demo] or set tensorboard: false.") from None
+    return SummaryWriter(run.folder / "tensorboard")

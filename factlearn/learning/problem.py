@@ -1,0 +1,181 @@
+"""What is learned: the one thing in which runs of facts and runs of classes differ.
+
+A problem holds the network and knows its data: which images a stage learns from, with which targets and which loss;
+which images importance is measured on; how the network is judged after a stage. The loop, run directories, results,
+adaptation and every command know only this interface.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+from torch import Tensor
+
+from factlearn.images import find_images
+from factlearn.learning.config import RunConfig, TrainingConfig
+from factlearn.learning.runs import Run
+from factlearn.lifelong.strategy import Learner
+from factlearn.models.inputs import Inputs, Reiterable, in_order, open_inputs
+from factlearn.models.network import TwoPartModel
+from factlearn.models.preprocess import View
+
+
+class StageData(Protocol):
+    """The images of a stage with what is to be learned of them."""
+
+    @property
+    def inputs(self) -> Inputs: ...
+
+    def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
+        """Every image once, in random order: batches of inputs and their targets."""
+
+    def loss(self, outputs: Any, *targets: Tensor) -> Tensor:
+        """How far the outputs of a batch are from its targets."""
+
+    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Every image once, in its order, with its target."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the network says of the test images after a stage, and how good that is.
+
+    Attributes:
+        outputs: vectors or predictions, to be kept.
+        evaluation: a `FactEvaluation` or a `ClassEvaluation`.
+    """
+
+    outputs: dict[str, Tensor]
+    evaluation: Any
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a stage begins with.
+
+    Attributes:
+        learner: what the learner is told of the network besides the defaults, such as the heads.
+        record: what stage.json keeps of it.
+    """
+
+    learner: dict[str, Any] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+class Problem(ABC):
+    """Base of `FactProblem` and `ClassProblem`.
+
+    Attributes:
+        config: of the run.
+        model: the network, in whatever state it is.
+        tasks: the names of the tasks, in the order in which they are learned. A stage is a list of their positions.
+    """
+
+    evaluation: ClassVar[Any]
+    config: RunConfig
+    model: TwoPartModel[Any]
+    tasks: list[str]
+
+    @classmethod
+    @abstractmethod
+    def plan(cls, config: RunConfig) -> Self:
+        """A new problem: data opened and checked, tasks made, the network built with its pretrained weights."""
+
+    @classmethod
+    @abstractmethod
+    def of_run(cls, run: Run, model: TwoPartModel[Any]) -> Self:
+        """The problem of a run directory; its data is opened when it is first needed."""
+
+    @staticmethod
+    @abstractmethod
+    def network(run: Run, stage: int) -> TwoPartModel[Any]:
+        """The network of a run after a stage, its weights not yet loaded."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A name for exactly this data."""
+
+    @abstractmethod
+    def save(self, run: Run) -> dict[str, Any]:
+        """Write what belongs to the run directory; what run.json should say of the data is returned."""
+
+    @abstractmethod
+    def stage_data(self, stage: Sequence[int]) -> StageData:
+        """The training images of a stage."""
+
+    @abstractmethod
+    def test_inputs(self, stage: Sequence[int]) -> Inputs:
+        """The test images of a stage."""
+
+    @abstractmethod
+    def named_inputs(self, names: Sequence[str]) -> Inputs:
+        """The training images of named facts or classes."""
+
+    @abstractmethod
+    def judge(self, learned: Sequence[int]) -> Judgement:
+        """Look at the test images and measure, on the tasks learned so far."""
+
+    @abstractmethod
+    def model_bytes(self, learned: Sequence[int]) -> int:
+        """The size of the network that these tasks need."""
+
+    def reorder(self, names: Sequence[str]) -> None:
+        """Learn the tasks in another order from now on."""
+        if list(names) != self.tasks:
+            raise NotImplementedError
+
+    def describe_stage(self, stage: Sequence[int], data: StageData) -> str:
+        """The stage in a few words."""
+        return f"{' + '.join(self.tasks[task] for task in stage)}, {len(data.inputs)} images"
+
+    def prepare(self, number: int, stage: Sequence[int], data: StageData) -> Preparation:
+        """Get ready for the stage of this number (from 1)."""
+        return Preparation()
+
+    def importance_learner(self, learner: Learner, names: Sequence[str] | None) -> Learner:
+        """Set a learner up to measure importance on named facts or classes, or (None) on images of any kind."""
+        return learner
+
+    def importance_batches(self, stage: Sequence[int], data: StageData) -> Iterator[Any]:
+        """Batches of the images that a stage's importance is measured on, as the config's strategy says.
+
+        The training images come with their targets, which only the empirical Fisher looks at; all others without.
+        """
+        size = self.config.evaluation.batch_size
+        sources = [self.config.strategy.importance_of(self.tasks[task]) for task in stage]
+        for source in dict.fromkeys(sources):
+            if source in ("train", "both"):
+                yield from data.labelled_batches(size)
+            if source != "train":
+                yield from in_order(self.images_of(source, stage), size)
+
+    def images_of(self, source: Any, stage: Sequence[int] = ()) -> Inputs:
+        """Unlabelled images: a stage's test images (`test`, `both`), a folder's, or those of named facts or classes."""
+        if isinstance(source, Path):
+            return open_inputs(self.model, find_images(source), keep=False)
+        return self.named_inputs(source) if isinstance(source, tuple) else self.test_inputs(stage)
+
+    def batches_of(self, source: Any) -> Reiterable[Tensor]:
+        """The images of a source as batches that can be read again and again."""
+        inputs = self.images_of(source)
+        return Reiterable(lambda: in_order(inputs, self.config.evaluation.batch_size))
+
+
+def augmentation_views(config: TrainingConfig) -> list[View]:
+    """The plain view, and those that flipping and zooming add."""
+    flips = (False, True) if config.flip else (False,)
+    return [View(flip, zoom) for zoom in (1.0, *config.zoom) for flip in flips]
+
+
+def problem_class(config: RunConfig) -> type[Problem]:
+    """The problem that a config asks to learn."""
+    if config.learn == "classes":
+        from factlearn.learning.classes import ClassProblem
+
+        return ClassProblem
+    from factlearn.learning.facts import FactProblem
+
+    return FactProblem

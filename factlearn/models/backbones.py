@@ -1,0 +1,118 @@
+"""Backbones: pretrained convolutional networks that can be cut after any block, one dataclass each.
+
+To add one, make a `Backbone` and `register_backbone` it, here or in a package of your own through the entry-point group
+`factlearn.backbones`. Nothing heavy is imported before its layers are built.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from factlearn.config import Registry
+
+if TYPE_CHECKING:
+    from torch import nn
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A stack of layers under the part that learns.
+
+    Attributes:
+        name: in configs.
+        title: for people.
+        summary: one line, for docs and `--help`.
+        layers: makes the layers with fresh weights, as torchvision orders them.
+        blocks: the name of each block, and the number of layers up to its end.
+        classifier: torchvision's names of the fully connected layers, in the order of the shared ones here.
+        side: the largest side of the feature map that the fully connected layers see; larger maps are pooled.
+        smallest: the smallest image it can take, in pixels.
+        weights: the asset with its pretrained weights; None if there are none.
+        mean, std: of the pixel values, by which images are normalised.
+    """
+
+    name: str
+    title: str
+    summary: str
+    layers: "Callable[[], list[nn.Module]]"
+    blocks: Mapping[str, int]
+    classifier: tuple[str, ...] = ()
+    side: int = 7
+    smallest: int = 32
+    weights: str | None = None
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    @property
+    def origin(self) -> object:
+        """What tells two backbones of one name apart."""
+        return self.layers
+
+
+BACKBONES: Registry[Backbone] = Registry("backbone", "factlearn.backbones", ("factlearn.models.backbones",))
+
+
+def register_backbone(backbone: Backbone) -> Backbone:
+    """Make a backbone available to configs under its name."""
+    return BACKBONES.register(backbone.name, backbone)
+
+
+def _vgg16() -> "list[nn.Module]":
+    from factlearn.models.vision import torchvision
+
+    return list(torchvision.models.vgg.make_layers(torchvision.models.vgg.cfgs["D"]))
+
+
+def _alexnet() -> "list[nn.Module]":
+    """AlexNet's convolutions; its classifier is never built."""
+    import torch
+    from torch import nn
+
+    from factlearn.models.vision import torchvision
+
+    with torch.device("meta"):
+        layers = torchvision.models.alexnet(weights=None).features
+    layers.to_empty(device="cpu")
+    for layer in layers:
+        if isinstance(layer, nn.Conv2d):
+            layer.reset_parameters()
+    return list(layers)
+
+
+register_backbone(
+    Backbone(
+        name="vgg16",
+        title="VGG-16",
+        summary="the paper's network for facts",
+        layers=_vgg16,
+        blocks={"conv1": 5, "conv2": 10, "conv3": 17, "conv4": 24, "conv5": 31},
+        classifier=("classifier.0", "classifier.3"),
+        weights="vgg16-imagenet-conv",
+    )
+)
+register_backbone(
+    Backbone(
+        name="alexnet",
+        title="AlexNet",
+        summary="the paper's network for objects",
+        layers=_alexnet,
+        blocks={"conv1": 3, "conv2": 6, "conv3": 8, "conv4": 10, "conv5": 13},
+        classifier=("classifier.1", "classifier.4"),
+        side=6,
+        smallest=64,
+        weights="alexnet-imagenet-conv",
+    )
+)
+register_backbone(
+    Backbone(
+        name="perceptron",
+        title="Perceptron",
+        summary="fully connected layers alone, for rows of numbers and small images",
+        layers=list,
+        blocks={},
+        smallest=1,
+    )
+)
