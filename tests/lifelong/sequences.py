@@ -5,8 +5,7 @@ import torch.nn.functional as F
 from safetensors.torch import load, save
 from torch import nn
 
-from factlearn.lifelong.config import CONFIGS
-from factlearn.lifelong.registry import make_strategy
+from factlearn.lifelong.registry import METHODS, make_strategy
 from factlearn.lifelong.strategy import Learner
 
 STEPS = 30
@@ -14,7 +13,7 @@ SETTINGS = {"ebll": {"code_size": 5, "autoencoder_epochs": 5}}
 
 
 def strategy_named(name, **settings):
-    return make_strategy(CONFIGS[name].model_validate({"name": name, **SETTINGS.get(name, {}), **settings}))
+    return make_strategy(METHODS.find(name).config.model_validate({**SETTINGS.get(name, {}), **settings}))
 
 
 def network():
