@@ -152,9 +152,7 @@ class Fisher:
         target = target.to(output.device)
         if self.likelihood == "gaussian":
             if target.numel() != output.numel():
-                raise ModelError(
-                    f"Expected {output.numel()} target values, one per output, not {target.numel()}."
-                )
+                raise ModelError(f"Expected {output.numel()} target values, one per output, not {target.numel()}.")
             return torch.nan_to_num(target.reshape(output.shape).to(output.dtype) - output, nan=0.0)
         if target.shape != output.shape[:1] or target.is_floating_point():
             raise ModelError(f"Class targets must be {len(output)} whole numbers, not shape {list(target.shape)}.")
