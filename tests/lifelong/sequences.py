@@ -1,4 +1,4 @@
-"""Short sequences of random tasks, learned as the training loop does, interrupted where a test wants it."""
+"""Short sequences of random tasks, learned as the training loop does and interrupted where a test asks for it."""
 
 import torch
 import torch.nn.functional as F
@@ -56,7 +56,7 @@ def step(learner, strategy, data):
 
 
 def through_a_file(tensors):
-    """What a checkpoint gives back of tensors: the same values, elsewhere."""
+    """Tensors as read back from a checkpoint: the same values in other storage."""
     return load(save({name: tensor.detach().clone() for name, tensor in tensors.items()}))
 
 

@@ -120,7 +120,7 @@ def test_what_has_no_closed_form_is_refused():
         task(nn.Linear(3, 2, bias=False), [(inputs, targets)])
 
 
-def test_features_that_do_not_differ_are_an_error_in_words():
+def test_identical_features_raise_a_readable_error():
     module = nn.Linear(3, 2)
     learner = Learner(module, torch.optim.SGD(module.parameters(), lr=1.0), 0, [(torch.zeros(4, 3), torch.randn(4, 2))])
     with pytest.raises(ModelError, match="increase strategy"):

@@ -51,14 +51,14 @@ def test_without_strength_a_method_is_finetune(name):
 
 @pytest.mark.parametrize("name", ["mas", "l-mas", "mas-vector", "ewc", "si", "imm-mean", "lwf"])
 @pytest.mark.parametrize("strength", [0.01, 100.0, 1e6])
-def test_learning_diverges_at_no_strength(name, strength):
+def test_learning_diverges_at_none_of_the_strengths(name, strength):
     module, _ = learn_sequence(lambda: strategy_named(name, **{"lambda": strength}))
     assert all(torch.isfinite(parameter).all() for parameter in module.parameters())
     assert max(losses(module)) < 50
 
 
 @pytest.mark.parametrize("name", IN_TURN)
-def test_a_strategy_leaves_the_network_as_free_to_learn_as_it_was(name):
+def test_a_strategy_leaves_the_network_trainable(name):
     module, _ = learn_sequence(lambda: strategy_named(name, **settings(name)))
     assert all(parameter.requires_grad and parameter.is_leaf for parameter in module.parameters())
     assert module.training
