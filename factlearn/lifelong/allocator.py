@@ -1,8 +1,8 @@
-"""Keeping freed memory on a CPU.
+"""Keep freed memory in the process, which makes training on a CPU faster.
 
-glibc gives every large block back to the system when it is freed. A training step frees and takes hundreds of megabytes
-of gradients and activations, and having the system clear those pages anew costs as much time as the arithmetic. Told to
-keep them, a step of the demo's network takes less than half the time (`make bench`).
+glibc returns every large block to the system when it is freed. A training step allocates and frees hundreds of
+megabytes of gradients and activations, and having the system clear those pages again takes as long as the arithmetic.
+With freed memory kept, a step of the demo's network takes less than half the time (`make bench`).
 """
 
 import ctypes
@@ -19,14 +19,14 @@ _for_good = False
 
 
 def keep_freed_memory() -> None:
-    """Let the process keep freed memory for itself; does nothing where the C library is not glibc."""
+    """Keep freed memory until the process ends; does nothing where the C library is not glibc."""
     global _for_good  # noqa: PLW0603
     _for_good = _set(_KEEP)
 
 
 @contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """Keep freed memory within the block, and give it back to the system after it."""
+    """Keep freed memory within the block and return it to the system afterwards."""
     if _for_good or not _set(_KEEP):
         yield
         return

@@ -1,4 +1,4 @@
-"""The shallow autoencoder of EBLL: which directions of the features a task lives in."""
+"""The shallow autoencoder of EBLL: the directions of the features that matter to a task."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ _RATE = 3e-3
 
 
 class Encoder(nn.Module):
-    """Standardised features to a short code: sigmoid(W (f - mean) / deviation + b)."""
+    """Maps standardised features to a short code: sigmoid(W (f - mean) / deviation + b)."""
 
     mean: Tensor
     deviation: Tensor
@@ -33,18 +33,17 @@ class Encoder(nn.Module):
 def fit_encoder(
     features: Tensor, read_out: Callable[[Tensor], Tensor], code: int, *, epochs: int, seed: int
 ) -> Encoder:
-    """Learn to rebuild features from a code, so that the outputs read from them stay the same.
+    """Train an encoder from whose code the features can be rebuilt with the same outputs.
 
-    The objective is the relative error of the rebuilt features plus that of the outputs. Rannen et al. take
-    the task's loss for the second; the outputs themselves say the same of a trained network and need no
-    labels.
+    The objective is the relative error of the rebuilt features plus that of the outputs. Rannen et al. use the task's
+    loss for the second; for a trained network the outputs tell the same and need no labels.
 
     Args:
-        features: one row an image.
-        read_out: features to outputs.
+        features: one row per image.
+        read_out: maps features to outputs.
         code: length of the code.
         epochs: passes over the features.
-        seed: of the initial weights and the order.
+        seed: for the initial weights and the order.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -1,25 +1,29 @@
-"""What MAS, EWC, SI and IMM share: a quadratic penalty around the last solution, weighed by importance."""
+"""What MAS, EWC, SI and IMM share: a quadratic penalty around the last solution, weighted by importance."""
+
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from factlearn.errors import ModelError
-from factlearn.lifelong.penalty import PenaltyForm, QuadraticPenalty
+from factlearn.lifelong.config import PenaltyForm
+from factlearn.lifelong.penalty import QuadraticPenalty
 from factlearn.lifelong.strategy import Learner, Strategy, group_of, labelled
 
 
 class Consolidation(Strategy):
-    """Important parameters become expensive to change.
+    """Makes important parameters expensive to change.
 
-    A method of this family says how it measures importance (`measure`). Importances of successive tasks add
-    up; theta_star is the last task's solution. Memory does not grow with the number of tasks.
+    A method of this family defines how importance is measured: `use_measure` if on unlabelled images, otherwise
+    `measure`. The importances of successive tasks add up; theta_star is the last task's solution. Memory does not grow
+    with the number of tasks.
 
     Attributes:
         strength: lambda of eq. 3.
         form: how the penalty is applied, see `QuadraticPenalty`.
-        floor: importance that every parameter gets beside its own, in units of the mean. Importance says what a small
-            change does; parameters that nothing holds can go far enough to matter all the same.
-        omega: the importance of all tasks so far.
+        floor: importance added to every parameter, in units of the mean. Importance is about small changes; a parameter
+            that nothing holds can move far enough to matter all the same.
+        omega: the importance over all tasks so far.
         theta_star: the parameters that the last task left.
     """
 
@@ -33,10 +37,10 @@ class Consolidation(Strategy):
 
     def measure(self, learner: Learner) -> dict[str, Tensor]:
         """How important each parameter is to the task just learned."""
-        raise NotImplementedError
+        return learner.importance(self.use_measure(learner.output))
 
     def before_task(self, learner: Learner) -> None:
-        """From the second task on, old parameters are held in place."""
+        """From the second task on, hold old parameters in place."""
         for name, parameter in learner.parameters().items():
             if name in self.omega and self.theta_star[name].shape != parameter.shape:
                 raise ModelError(f"The importance of {name!r} was measured for another shape; start a new run.")
@@ -56,7 +60,7 @@ class Consolidation(Strategy):
             self._penalty.after_step(learner)
 
     def after_task(self, learner: Learner) -> None:
-        """Measure what this task made important and remember the solution; a head of its own never changes again."""
+        """Add this task's importance and remember the solution; the task's own head never changes again."""
         self._penalty = None
         shared = learner.shared()
         measured = self.measure(learner)
@@ -64,26 +68,30 @@ class Consolidation(Strategy):
         for name, parameter in shared.items():
             self.accumulate(name, measured[name], parameter.detach())
 
-    def raised(self, importance: dict[str, Tensor]) -> dict[str, Tensor]:
+    def raised(self, importance: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The importance with the floor added."""
         if not self.floor:
-            return importance
+            return dict(importance)
         total = sum(float(each.sum(dtype=torch.float64)) for each in importance.values())
         mean = total / sum(each.numel() for each in importance.values())
         return {name: each + self.floor * mean for name, each in importance.items()}
 
     def accumulate(self, name: str, measured: Tensor, solution: Tensor) -> None:
-        """Add a task's importance of one parameter; the penalty's centre is the last solution."""
+        """Add a task's importance of one parameter; the penalty is centred on the last solution."""
         old = self.omega.get(name)
         self.omega[name] = measured if old is None else old + measured
         self.theta_star[name] = solution.clone()
+
+    def replace_importance(self, importance: Mapping[str, Tensor]) -> None:
+        """Protect what this importance says, and no longer what earlier tasks found important."""
+        self.omega = self.raised(importance)
 
     def state(self) -> dict[str, Tensor]:
         """Importance and the last solution."""
         return labelled(omega=self.omega, theta_star=self.theta_star)
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take back importance and the last solution."""
+        """Restore importance and the last solution."""
         self.omega = group_of(state, "omega")
         self.theta_star = group_of(state, "theta_star")
         self._penalty = None

@@ -2,30 +2,47 @@
 
     L = L_n + lambda L_old + alpha sum_t ||code_t(f(x)) - code_t(f_old(x))||^2      (their eq. 6, no 1/2)
 
-f are the features, what the output layers see; code_t is the encoder of a shallow autoencoder learned on
-task t's features. Features may change freely in directions that no code looks at.
+f are the features, the input of the output layers; code_t is the encoder of a shallow autoencoder trained on task t's
+features. Features may change freely in directions that no code looks at.
 """
 
-from typing import Any
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from factlearn.lifelong.autoencoder import Encoder, fit_encoder
 from factlearn.lifelong.features import FeatureTap, output_layers, tapped
 from factlearn.lifelong.gradients.forward import ready, split, untouched
-from factlearn.lifelong.lwf import LwF
+from factlearn.lifelong.lwf import DistillationConfig, LwF
+from factlearn.lifelong.registry import method
 from factlearn.lifelong.strategy import Learner, group_of, labelled
 
 
+class EBLLConfig(DistillationConfig):
+    """Settings of EBLL."""
+
+    name: Literal["ebll"] = "ebll"
+    code_lambda: float = Field(0.01, ge=0, allow_inf_nan=False)
+    """Weight of each task's code."""
+    code_size: int = Field(100, ge=1)
+    autoencoder_epochs: int = Field(30, ge=1)
+
+
+@method(
+    title="EBLL",
+    summary="keeps the old network's answers and a code of its features (Encoder Based Lifelong Learning)",
+    config=EBLLConfig,
+)
 class EBLL(LwF):
-    """Distils outputs as LwF does, and keeps the codes of the features.
+    """Distils outputs as LwF does, and preserves the codes of the features.
 
     Attributes:
         code_strength: alpha, the weight of the codes.
         code_size: length of a code.
         autoencoder_epochs: passes over a task's features to learn its code.
-        encoders: one a task learned; memory grows with them.
+        encoders: one per task learned; memory grows with them.
     """
 
     def __init__(
@@ -45,8 +62,20 @@ class EBLL(LwF):
         self.encoders: list[Encoder] = []
         self._taps: list[FeatureTap] = []
 
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """EBLL with the settings of an `EBLLConfig`."""
+        return cls(
+            config.lambda_,
+            config.temperature,
+            config.warmup_epochs,
+            code_strength=config.code_lambda,
+            code_size=config.code_size,
+            autoencoder_epochs=config.autoencoder_epochs,
+        )
+
     def before_task(self, learner: Learner) -> None:
-        """Keep the old network, and watch the features of both."""
+        """Keep a copy of the old network, and tap the features of both."""
         super().before_task(learner)
         if self.teacher is not None:
             device = next(self.teacher.parameters()).device
@@ -55,7 +84,7 @@ class EBLL(LwF):
             self._taps = [FeatureTap(module.get_submodule(name)) for module in (learner.module, self.teacher)]
 
     def extra_loss(self, learner: Learner, inputs: Tensor, outputs: Any) -> Tensor | None:
-        """Distillation, and how far the codes have moved."""
+        """The distillation, and how far the codes have moved."""
         distilled = super().extra_loss(learner, inputs, outputs)
         if distilled is None:
             return None
@@ -85,12 +114,12 @@ class EBLL(LwF):
         self.encoders.append(encoder)
 
     def state(self) -> dict[str, Tensor]:
-        """An encoder a task, beside what LwF keeps."""
+        """One encoder per task, in addition to what LwF keeps."""
         encoders = {f"encoder{number}": each.state_dict() for number, each in enumerate(self.encoders)}
         return super().state() | labelled(**encoders)
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take back the encoders."""
+        """Restore the encoders."""
         super().load_state(state)
         self.encoders = []
         while tensors := group_of(state, f"encoder{len(self.encoders)}"):

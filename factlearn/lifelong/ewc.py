@@ -2,28 +2,55 @@
 
     L = L_n + lambda sum_i F_i (theta_i - theta_star_i)^2      (eq. 3 with the Fisher information; no 1/2)
 
-The paper follows Huszar (2017): one penalty, a running sum of Fishers around the last solution. The
-original's separate penalties, each Fisher around its own task's solution, are an option that costs no more:
-a sum of quadratics is one quadratic, around the Fisher-weighted mean of the solutions.
+The paper follows Huszar (2017): one penalty, a running sum of Fishers around the last solution. The original's separate
+penalties, each Fisher around its own task's solution, are an option that costs no more: a sum of quadratics is one
+quadratic, around the Fisher-weighted mean of the solutions.
 """
 
-from typing import Literal
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import model_validator
 from torch import Tensor
 
+from factlearn.lifelong.config import ImportanceConfig, PenaltyForm, Strength
 from factlearn.lifelong.consolidation import Consolidation
-from factlearn.lifelong.fisher import Labels, fisher
-from factlearn.lifelong.penalty import PenaltyForm
+from factlearn.lifelong.measures import Fisher, Labels, Output
+from factlearn.lifelong.registry import method
 from factlearn.lifelong.strategy import Learner
 
+Penalties = Literal["running", "separate"]
 
+
+class EWCConfig(ImportanceConfig):
+    """Settings of EWC."""
+
+    name: Literal["ewc"] = "ewc"
+    lambda_: Strength = 100.0
+    labels: Labels = "sampled"
+    """Of the Fisher: the network's own distribution (one pass per output), one draw from it, or the targets."""
+    penalties: Penalties = "running"
+    """One penalty around the last solution, or each task's Fisher around its own."""
+
+    @model_validator(mode="after")
+    def _targets_known(self) -> Self:
+        if self.labels == "empirical" and self.importance != "train":
+            raise ValueError("labels: the empirical Fisher needs training targets; set importance to train")
+        return self
+
+
+@method(
+    title="EWC",
+    summary="protects the parameters that the likelihood depends on (Elastic Weight Consolidation)",
+    config=EWCConfig,
+    importance=True,
+)
 class EWC(Consolidation):
-    """Holds what the log-likelihood depends on.
+    """Protects what the log-likelihood depends on.
 
     Attributes:
         labels: of the Fisher: the network's own distribution, drawn from it, or the targets.
-        penalties: "running" around the last solution, or "separate" around each task's.
+        penalties: "running" around the last solution, or "separate" around each task's own.
     """
 
     def __init__(
@@ -31,16 +58,25 @@ class EWC(Consolidation):
         strength: float,
         form: PenaltyForm = "proximal",
         labels: Labels = "sampled",
-        penalties: Literal["running", "separate"] = "running",
+        penalties: Penalties = "running",
         floor: float = 0.0,
     ) -> None:
         super().__init__(strength, form, floor)
         self.labels = labels
         self.penalties = penalties
 
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """EWC with the settings of an `EWCConfig`."""
+        return cls(config.lambda_, config.penalty, config.labels, config.penalties, config.floor)
+
     def measure(self, learner: Learner) -> dict[str, Tensor]:
         """The diagonal of the Fisher information."""
-        return fisher(learner, self.labels)
+        return learner.importance(Fisher.of(self.labels, learner.output))
+
+    def use_measure(self, output: Output) -> Fisher:
+        """The Fisher information; images in use have no targets, so labels are drawn instead."""
+        return Fisher.of("sampled" if self.labels == "empirical" else self.labels, output)
 
     def accumulate(self, name: str, measured: Tensor, solution: Tensor) -> None:
         """Add a Fisher; with separate penalties the centre moves by the new Fisher's share of the sum."""

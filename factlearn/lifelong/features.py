@@ -1,4 +1,4 @@
-"""The features of a network: what its last linear layers, those that give the outputs, see."""
+"""The features of a network: the input of the linear layers that produce its outputs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,12 +30,14 @@ def output_layers(module: nn.Module, batch: Any) -> list[str]:
         for handle in handles:
             handle.remove()
     if not calls:
-        raise ModelError("Features are read at the last linear layer, and this network has none; use LwF or MAS.")
+        raise ModelError(
+            "This method reads features at the last linear layer, but this network has none; use LwF or MAS."
+        )
     return [name for name, seen in calls if seen is calls[-1][1]]
 
 
 class FeatureTap:
-    """Keeps the last input that a layer has seen."""
+    """Keeps the last input of a layer."""
 
     def __init__(self, layer: nn.Module) -> None:
         self._seen: Tensor | None = None
@@ -45,20 +47,20 @@ class FeatureTap:
         self._seen = args[0]
 
     def take(self) -> Tensor:
-        """The features of the last batch; they are not kept any longer."""
+        """The features of the last batch, which are then dropped."""
         seen, self._seen = self._seen, None
         if seen is None:
-            raise ModelError("The network has seen no batch since its features were taken last.")
+            raise ModelError("No batch has gone through the network since its features were last taken.")
         return seen.flatten(1)
 
     def remove(self) -> None:
-        """Watch no more."""
+        """Stop watching the layer."""
         self._handle.remove()
 
 
 @contextmanager
 def tapped(layer: nn.Module) -> Iterator[FeatureTap]:
-    """A tap for the time of the block."""
+    """A tap that is removed at the end of the block."""
     tap = FeatureTap(layer)
     try:
         yield tap

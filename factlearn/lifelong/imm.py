@@ -4,26 +4,50 @@
     theta = 1/K sum_k theta_k                                 mean-IMM, at the end of the sequence
     theta = (sum_k F_k)^-1 sum_k F_k theta_k                  mode-IMM, F_k the diagonal Fisher after task k
 
-The tasks weigh the same, so both merges need only running sums, not every task's model.
+All tasks have the same weight, so both merges need only running sums, not every task's model.
 """
+
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
 
+from factlearn.lifelong.config import PenaltyConfig, PenaltyForm, Strength
 from factlearn.lifelong.consolidation import Consolidation
-from factlearn.lifelong.fisher import Labels, fisher
-from factlearn.lifelong.penalty import PenaltyForm
+from factlearn.lifelong.measures import Fisher, Labels
+from factlearn.lifelong.registry import method
 from factlearn.lifelong.strategy import Learner, group_of, labelled
 
 # A parameter that no task's likelihood depends on has no mode; it gets the mean.
 _FLOOR = 1e-8
 
 
-class MeanIMM(Consolidation):
-    """Learns with every parameter held alike, and at the end puts the mean of all solutions into the network.
+class MeanIMMConfig(PenaltyConfig):
+    """Settings of mean-IMM."""
 
-    Between tasks, and while the sequence goes on, the network is the last task's. A task learned after the
-    merge starts from the last solution again.
+    name: Literal["imm-mean"] = "imm-mean"
+    lambda_: Strength = 0.01
+
+
+class ModeIMMConfig(PenaltyConfig):
+    """Settings of mode-IMM."""
+
+    name: Literal["imm-mode"] = "imm-mode"
+    lambda_: Strength = 0.01
+    labels: Labels = "sampled"
+    """Of the Fisher, as for EWC."""
+
+
+@method(
+    title="IMM (mean)",
+    summary="averages the networks left by each task (Incremental Moment Matching)",
+    config=MeanIMMConfig,
+)
+class MeanIMM(Consolidation):
+    """Holds every parameter equally, and finally writes the mean of all solutions into the network.
+
+    Until the sequence ends the network is the last task's. A task learned after the merge starts from the last solution
+    again.
 
     Attributes:
         precision: the running sum of each solution's weights.
@@ -37,12 +61,17 @@ class MeanIMM(Consolidation):
         self.weighted: dict[str, Tensor] = {}
         self.merged = False
 
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """Mean-IMM with the settings of a `MeanIMMConfig`."""
+        return cls(config.lambda_, config.penalty)
+
     def weigh(self, learner: Learner) -> dict[str, Tensor]:
-        """How much each parameter of this solution counts in the merge: all the same."""
+        """The weight of each parameter of this solution in the merge: all the same."""
         return {name: torch.ones((), device=p.device) for name, p in learner.parameters().items()}
 
     def measure(self, learner: Learner) -> dict[str, Tensor]:
-        """L2-transfer holds all parameters alike."""
+        """L2-transfer holds all parameters equally."""
         return {name: torch.ones((), device=p.device) for name, p in learner.parameters().items()}
 
     def accumulate(self, name: str, measured: Tensor, solution: Tensor) -> None:
@@ -51,7 +80,7 @@ class MeanIMM(Consolidation):
         self.theta_star[name] = solution.clone()
 
     def before_task(self, learner: Learner) -> None:
-        """Leave the merged weights, if a sequence that was finished goes on."""
+        """Leave the merged weights if a finished sequence is continued."""
         super().before_task(learner)
         if self.merged:
             self._write(learner, self.theta_star)
@@ -84,15 +113,20 @@ class MeanIMM(Consolidation):
         return super().state() | labelled(precision=self.precision, weighted=self.weighted) | merged
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
         super().load_state(state)
         self.precision = group_of(state, "precision")
         self.weighted = group_of(state, "weighted")
         self.merged = "merged" in state
 
 
+@method(
+    title="IMM (mode)",
+    summary="averages the networks left by each task, weighted by what mattered to it (Incremental Moment Matching)",
+    config=ModeIMMConfig,
+)
 class ModeIMM(MeanIMM):
-    """As mean-IMM, but each solution counts where its own task's likelihood depends on it.
+    """Like mean-IMM, but each solution is weighted by how much its own task's likelihood depends on it.
 
     Attributes:
         labels: of the Fisher, see `EWC`.
@@ -102,6 +136,12 @@ class ModeIMM(MeanIMM):
         super().__init__(strength, form)
         self.labels = labels
 
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """Mode-IMM with the settings of a `ModeIMMConfig`."""
+        return cls(config.lambda_, config.penalty, config.labels)
+
     def weigh(self, learner: Learner) -> dict[str, Tensor]:
-        """By the diagonal of the Fisher information."""
-        return {name: diagonal + _FLOOR for name, diagonal in fisher(learner, self.labels).items()}
+        """The diagonal of the Fisher information."""
+        fisher = learner.importance(Fisher.of(self.labels, learner.output))
+        return {name: diagonal + _FLOOR for name, diagonal in fisher.items()}

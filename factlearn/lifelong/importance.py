@@ -2,9 +2,9 @@
 
     omega = estimate(model, batches, measure="mas").mean()
 
-Equation 2 of Memory Aware Synapses takes the absolute value of *each sample's* gradient. That needs no loop
-over samples: in eval mode samples do not mix, so one backward pass gives every layer the gradient at its
-output for every sample, and the layer's parameter gradients for each sample follow from it (`gradients/`).
+Equation 2 of Memory Aware Synapses takes the absolute value of *each sample's* gradient. That needs no loop over
+samples: in eval mode samples do not interact, so one backward pass gives every layer the gradient at its output for
+every sample, and each sample's parameter gradients follow from it (`gradients/`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from factlearn.lifelong.gradients.local import LocalTrace
 from factlearn.lifelong.gradients.tracing import SamplesMixed, SamplesUnclear, Trace
 from factlearn.lifelong.measures import Measure, measure_named
 
-_LARGE = 1 << 26  # bytes of parameters from which taking memory anew for every gradient costs more than keeping it
+_LARGE = 1 << 26  # bytes of parameters above which reallocating memory for every gradient costs more than keeping it
 
 
 @dataclass
 class Importance:
     """Importance of every measured parameter, kept as a sum over samples and their number.
 
-    Sums and counts add: importance can be updated online, merged between processes, and added to later.
+    Sums and counts add up: importance can be updated online, merged between processes, and added to later.
 
     Attributes:
         sums: parameter name -> sum over samples, shaped like the parameter.
@@ -51,7 +51,7 @@ class Importance:
     def mean(self) -> dict[str, Tensor]:
         """Omega: the sum over samples divided by their number (eq. 2)."""
         if self.count <= 0:
-            raise ModelError("Importance of no samples has no mean; estimate it on at least one input.")
+            raise ModelError("There is no mean importance without samples; estimate it on at least one input.")
         return {name: total / self.count for name, total in self.sums.items()}
 
     def merge(self, other: Importance) -> Importance:
@@ -61,7 +61,7 @@ class Importance:
             if name not in sums:
                 sums[name] = total.clone()
             elif sums[name].shape != total.shape:
-                raise ModelError(f"Parameter {name!r} has another shape in the importance to merge with.")
+                raise ModelError(f"Parameter {name!r} has another shape in the importance to merge; measure it again.")
             else:
                 sums[name] += total.to(sums[name].device)
         return Importance(sums, self.count + other.count)
@@ -69,7 +69,7 @@ class Importance:
     def scaled(self, factor: float) -> Importance:
         """The same samples with every importance multiplied by `factor`."""
         if factor < 0:
-            raise ModelError(f"Importance cannot be scaled by {factor}: it would be negative.")
+            raise ModelError(f"Importance must not become negative; scale it by 0 or more, not by {factor}.")
         return Importance({name: total * factor for name, total in self.sums.items()}, self.count)
 
     def to(self, device: torch.device | str) -> Importance:
@@ -95,7 +95,7 @@ class Importance:
 
 
 class Estimator:
-    """Accumulates importance batch by batch: call `update` whenever new inputs come along.
+    """Accumulates importance batch by batch: call `update` whenever there are new inputs.
 
     Attributes:
         importance: what has been accumulated so far.
@@ -120,8 +120,8 @@ class Estimator:
     def update(self, batch: Any, weights: Tensor | None = None) -> Importance:
         """Add the importance of each input in `batch`; sample k counts `weights[k]` times.
 
-        A batch is a tensor with one sample a row, or a tuple that starts with one; its second element is
-        the target, which only the empirical Fisher looks at.
+        A batch is a tensor with one sample per row, or a tuple that starts with one; its second element is the target,
+        which only the empirical Fisher uses.
         """
         inputs, target = forward.split(batch)
         inputs = forward.ready(inputs, self.model)
@@ -133,7 +133,7 @@ class Estimator:
         return self.importance
 
     def _measure(self, inputs: Tensor, target: Tensor | None, weights: Tensor | None) -> None:
-        """Measure a batch at once; one sample at a time where the model mixes samples."""
+        """Measure a whole batch, or one sample at a time where the model mixes samples."""
         try:
             (self._by_layer if self.measure.local else self._by_output)(inputs, target, weights)
         except (SamplesMixed, SamplesUnclear) as reason:
@@ -149,7 +149,7 @@ class Estimator:
             raw = self.model(inputs)
         output = forward.flat(raw, len(inputs))
         if self.measure.scores and not forward.one_row_of_scores(raw):
-            raise ModelError("A categorical Fisher needs class scores, one vector a sample; choose 'gaussian'.")
+            raise ModelError("A categorical Fisher needs class scores, one vector per sample; use 'gaussian'.")
         if not output.detach().isfinite().all():
             raise ModelError("The model's output is not finite, so importance is undefined; check inputs and weights.")
         accumulator.uses = trace.uses
@@ -176,7 +176,7 @@ class Estimator:
             raise SamplesMixed
         if trace.general:
             name = min(trace.general)
-            raise ModelError(f"The local measure cannot tell which layer {name!r} belongs to; leave it out.")
+            raise ModelError(f"The local measure cannot tell which layer {name!r} belongs to; do not measure it.")
         accumulator = Accumulator(self.importance.sums, self.measure.reduction)
         accumulator.uses, accumulator.last_pass = trace.uses, True
         received.reverse()
@@ -193,7 +193,7 @@ class Estimator:
             total += reduced_(gradients.to(total.dtype), self.measure.reduction).sum(0)
 
     def _weighted(self, seeds: Iterator[Tensor], weights: Tensor | None) -> Iterator[Tensor]:
-        """Weighing a sample's seed weighs its importance: linearly, or by the square."""
+        """Scale each sample's seed so that its importance is scaled by its weight."""
         if weights is None:
             yield from seeds
         else:
@@ -215,14 +215,14 @@ def estimate(
     """Importance of every parameter over all inputs in `batches`.
 
     Args:
-        model: any module; it is measured in eval mode and left as it was found.
-        batches: tensors with one sample a row, or tuples that start with one (then targets, which only the
-            empirical Fisher looks at).
-        measure: "mas", "mas-vector", "local", "fisher", "fisher-sampled", "fisher-empirical", or a measure of
-            `factlearn.lifelong.measures` with settings of its own.
+        model: any module; it is measured in eval mode and left as it was.
+        batches: tensors with one sample per row, or tuples that start with one (then targets, which only the empirical
+            Fisher uses).
+        measure: "mas", "mas-vector", "local", "fisher", "fisher-sampled", "fisher-empirical", or a measure from
+            `factlearn.lifelong.measures` with its own settings.
         parameters: names of the parameters to measure; by default all that require a gradient.
-        start: importance to add to; it is not changed.
-        seed: of the labels the sampled Fisher draws.
+        start: importance to add to; it is not modified.
+        seed: for the labels that the sampled Fisher draws.
         progress: called after each batch with the number of samples in it.
 
     Raises:
@@ -265,12 +265,12 @@ def _beginning(parameters: dict[str, Tensor], start: Importance | None) -> Impor
 
 def _checked(weights: Tensor, samples: int) -> Tensor:
     if weights.shape != (samples,) or not bool((weights >= 0).all()):
-        raise ModelError(f"Weights must be {samples} non-negative numbers, one for each sample of the batch.")
+        raise ModelError(f"Weights must be {samples} non-negative numbers, one per sample in the batch.")
     return weights.detach()
 
 
 def _with_last(seeds: Iterator[Tensor]) -> Iterator[tuple[Tensor, bool]]:
-    """Each seed, and whether it is the last, when the graph can be freed on the way."""
+    """Each seed, and whether it is the last, whose backward pass can free the graph."""
     before: Tensor | None = None
     for seed in seeds:
         if before is not None:

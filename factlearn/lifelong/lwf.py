@@ -3,29 +3,59 @@
     L = L_n + lambda L_old(y_old, F(x)),   y_old = F_old(x)        on the new task's images  (their eq. 4)
     L_old: cross-entropy of probabilities softened by the temperature T = 2                  (their eq. 2, 3)
 
-For an embedding, where there are no probabilities, L_old is the squared distance between the new and the
-old vector, as in the task's own loss. Where tasks have heads of their own, the new one is warmed up first:
-the rest stays as it is for the first epochs.
+An embedding has no probabilities; there L_old is the squared distance between the new and the old vector, as in the
+task's own loss. Where each task has its own head, the new one is warmed up first: for the first epochs the rest of the
+network does not change.
 """
 
 import copy
-from typing import Any
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
+from factlearn.lifelong.config import MethodConfig, Strength
 from factlearn.lifelong.gradients.forward import leaves
+from factlearn.lifelong.registry import method
 from factlearn.lifelong.strategy import Learner, Strategy, group_of, labelled
 
 
+class DistillationConfig(MethodConfig):
+    """What LwF and EBLL share."""
+
+    lambda_: Strength = 1.0
+    """Weight of the distillation."""
+    temperature: float = Field(2.0, gt=0)
+    """Softens class scores; an embedding is distilled as it is."""
+    warmup_epochs: int = Field(5, ge=0)
+    """How many epochs a new head learns alone, where each task has its own."""
+
+    @property
+    def strength(self) -> float:
+        """Lambda."""
+        return self.lambda_
+
+
+class LwFConfig(DistillationConfig):
+    """Settings of LwF."""
+
+    name: Literal["lwf"] = "lwf"
+
+
+@method(
+    title="LwF",
+    summary="keeps the old network's answers to the new images (Learning without Forgetting)",
+    config=LwFConfig,
+)
 class LwF(Strategy):
-    """Keeps the outputs on new images what the network before the task would have said.
+    """Keeps the outputs on new images close to those of the network before the task.
 
     Attributes:
         strength: lambda of the distillation.
-        temperature: T, by which class scores are softened.
-        warmup_epochs: how long a new head learns alone.
-        teacher: the network before the task, while one is learned.
+        temperature: T, which softens class scores.
+        warmup_epochs: how many epochs a new head learns alone.
+        teacher: the network before the task, while one is being learned.
     """
 
     def __init__(self, strength: float, temperature: float = 2.0, warmup_epochs: int = 5) -> None:
@@ -35,8 +65,13 @@ class LwF(Strategy):
         self.teacher: nn.Module | None = None
         self._resumed: dict[str, Tensor] = {}
 
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """LwF with the settings of an `LwFConfig`."""
+        return cls(config.lambda_, config.temperature, config.warmup_epochs)
+
     def before_task(self, learner: Learner) -> None:
-        """Keep the network as the last task left it."""
+        """Keep a copy of the network as the last task left it."""
         if learner.task == 0:
             return
         self.teacher = copy.deepcopy(learner.module).requires_grad_(False).eval()
@@ -62,10 +97,10 @@ class LwF(Strategy):
         return torch.stack([(new - old).square().flatten(1).sum(1).mean() for new, old in pairs]).sum()
 
     def after_backward(self, learner: Learner) -> None:
-        """Let the new head learn alone while it warms up, and keep the step stable at any lambda.
+        """Let the new head learn alone during warm-up, and keep the step stable at any lambda.
 
-        A parameter without a gradient is passed by. Above lambda = 1 the whole objective is divided by lambda: it is
-        least at the same point, and the distillation never weighs more than a loss does at the learning rate chosen.
+        Optimizers skip parameters without a gradient. Above lambda = 1 the whole objective is divided by lambda: its
+        minimum stays where it is, and the distillation never outweighs a plain loss at the chosen learning rate.
         """
         if self.teacher is None:
             return
@@ -78,7 +113,7 @@ class LwF(Strategy):
             torch._foreach_mul_(gradients, 1 / self.strength)
 
     def after_task(self, learner: Learner) -> None:
-        """The network itself is all that is kept."""
+        """Drop the copy: only the network itself is kept."""
         self.teacher = None
 
     def state(self) -> dict[str, Tensor]:
@@ -86,13 +121,13 @@ class LwF(Strategy):
         return labelled(teacher=self._resumed if self.teacher is None else self.teacher.state_dict())
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take back the network before the task."""
+        """Restore the network before the task."""
         self._resumed = group_of(state, "teacher")
         self.teacher = None
 
 
 def softened_divergence(scores: Tensor, before: Tensor, temperature: float) -> Tensor:
-    """Cross-entropy of softened distributions less the old one's entropy, so that no change costs nothing."""
+    """Cross-entropy of softened distributions minus the old one's entropy, so that no change costs nothing."""
     new = (scores / temperature).log_softmax(1)
     old = (before / temperature).log_softmax(1)
     return (old.exp() * (old - new)).sum(1).mean()

@@ -3,24 +3,40 @@
     omega = 1/N sum_k |g(x_k)|,  g(x_k) = d ||F(x_k)||^2 / d theta                  (eq. 2)
     L = L_n + lambda sum omega (theta - theta_star)^2                               (eq. 3)
 
-The importance needs no labels, so it can be measured on any images, those of
-the use as well as of the training.
+The importance needs no labels, so it can be measured on any images, those seen in use as well as those of the training.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, Self
 
-from torch import Tensor
-
+from factlearn.lifelong.config import ImportanceConfig, Strength
 from factlearn.lifelong.consolidation import Consolidation
-from factlearn.lifelong.importance import estimate
-from factlearn.lifelong.strategy import Learner
+from factlearn.lifelong.measures import Output
+from factlearn.lifelong.registry import method
 
 
+class MASConfig(ImportanceConfig):
+    """Settings of MAS."""
+
+    name: Literal["mas"] = "mas"
+    lambda_: Strength = 5.0
+
+
+@method(
+    title="MAS",
+    summary="protects the parameters that the network's output depends on (Memory Aware Synapses)",
+    config=MASConfig,
+    importance=True,
+)
 class MAS(Consolidation):
-    """Holds what the network's output depends on, measured after each task from images without labels."""
+    """Protects what the network's output depends on, measured after each task from images without labels."""
 
     measured_by: ClassVar[str] = "mas"
 
-    def measure(self, learner: Learner) -> dict[str, Tensor]:
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """MAS with the settings of a `MASConfig`, or of another of its forms."""
+        return cls(config.lambda_, config.penalty, config.floor)
+
+    def use_measure(self, output: Output) -> str:
         """Eq. 2: the mean over images of each one's absolute gradient."""
-        return estimate(learner.measured or learner.module, learner.inputs, measure=self.measured_by).mean()
+        return self.measured_by

@@ -2,15 +2,29 @@
 
     omega = 1/N sum_k sum_o |d F_o(x_k) / d theta|                                  (eq. 2 for every output)
 
-As many backward passes as there are outputs; the paper finds no difference in what is forgotten.
+It takes one backward pass per output; the paper finds no difference in what is forgotten.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from factlearn.lifelong.config import ImportanceConfig
 from factlearn.lifelong.mas import MAS
+from factlearn.lifelong.registry import method
 
 
+class VectorMASConfig(ImportanceConfig):
+    """Settings of MAS with a vector output."""
+
+    name: Literal["mas-vector"] = "mas-vector"
+
+
+@method(
+    title="MAS-vector",
+    summary="protects the parameters that any single output depends on (Memory Aware Synapses, output by output)",
+    config=VectorMASConfig,
+    importance=True,
+)
 class VectorMAS(MAS):
-    """Holds what every single output depends on."""
+    """Protects what every single output depends on."""
 
     measured_by: ClassVar[str] = "mas-vector"

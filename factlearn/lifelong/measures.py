@@ -1,13 +1,13 @@
 """What is measured: a measure turns a network's output into the gradients to send back through it.
 
-Most measures give *seeds*, gradients at the output, each sent back in one pass; every sample's parameter
-gradients are then made non-negative (absolute value or square) and added up. The local measure needs no
-seeds: it looks at each layer's own output.
+Most measures provide *seeds*, gradients at the output, each sent back in one pass; every sample's parameter gradients
+are then made non-negative (absolute value or square) and added up. The local measure needs no seeds: it looks at each
+layer's own output.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -15,14 +15,17 @@ from torch import Tensor
 from factlearn.errors import ModelError
 from factlearn.lifelong.gradients.accumulation import Reduction
 
+Labels = Literal["true", "sampled", "empirical"]
+Output = Literal["embedding", "scores"]
+
 
 class Measure(Protocol):
-    """A way to read importance off a network.
+    """A way to measure importance.
 
     Attributes:
         reduction: how a sample's gradient is made non-negative.
-        local: whether each layer's own output is looked at, not the network's.
-        scores: whether the network's output must be class scores, one vector a sample.
+        local: whether it is about each layer's own output, not the network's.
+        scores: whether the network's output must be class scores, one vector per sample.
     """
 
     @property
@@ -33,7 +36,7 @@ class Measure(Protocol):
     def scores(self) -> bool: ...
 
     def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
-        """Gradients at `output`, which holds all output values of each sample in a row."""
+        """Gradients at `output`, which has one row per sample with all its output values."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,14 @@ class SquaredNorm:
 
 @dataclass(frozen=True)
 class EveryOutput:
-    """`mas-vector`: eq. 2 with a vector output, the absolute gradients of all outputs added."""
+    """`mas-vector`: eq. 2 with a vector output, the sum of the absolute gradients of all outputs."""
 
     reduction: ClassVar[Reduction] = "absolute"
     local: ClassVar[bool] = False
     scores: ClassVar[bool] = False
 
     def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
-        """As many seeds as there are outputs."""
+        """One seed per output."""
         yield from _unit_seeds(output)
 
 
@@ -66,8 +69,8 @@ class EveryOutput:
 class Local:
     """`local`: l-MAS, eq. 5 and 7 without the factor 2: for ReLU layers the product of input and activation.
 
-    It is half the gradient of each layer's own squared norm after the activation, absolute for each sample:
-    inputs and last layers can be negative, a penalty's weight cannot.
+    It is half the gradient of each layer's own squared norm after the activation. Each sample's absolute value is
+    taken: inputs and last layers can be negative, the weight of a penalty cannot.
     """
 
     reduction: ClassVar[Reduction] = "absolute"
@@ -83,15 +86,18 @@ class Local:
 class Fisher:
     """`fisher`: the diagonal of the Fisher information, each sample's squared log-likelihood gradient.
 
+    A classifier's likelihood is the softmax of its scores. An embedding has no class probabilities: its squared
+    distance to the target is, up to a factor, the negative log-likelihood of a Gaussian of variance 1 around the
+    output, so its Fisher is made of gradients of the embedding loss.
+
     Attributes:
-        labels: where they come from. "true": the expectation over the network's own distribution, one pass a
-            class; "sampled": drawn from it, one pass a draw; "empirical": the targets given with the inputs.
-        likelihood: "categorical" for class scores, "gaussian" (variance 1) for embeddings; a gaussian
-            target that is NaN is no target.
-        draws: how many labels a sample, when sampled.
+        labels: where they come from. "true": the expectation over the network's own distribution, one pass per class;
+            "sampled": drawn from it, one pass per draw; "empirical": the targets given with the inputs.
+        likelihood: "categorical" for class scores, "gaussian" for embeddings; a Gaussian target that is NaN is ignored.
+        draws: number of labels per sample, when sampled.
     """
 
-    labels: Literal["true", "sampled", "empirical"] = "true"
+    labels: Labels = "true"
     likelihood: Literal["categorical", "gaussian"] = "categorical"
     draws: int = 1
     reduction: ClassVar[Reduction] = "square"
@@ -101,9 +107,14 @@ class Fisher:
         if self.labels not in ("true", "sampled", "empirical"):
             raise ModelError(f"Fisher labels must be true, sampled or empirical, not {self.labels!r}.")
         if self.likelihood not in ("categorical", "gaussian"):
-            raise ModelError(f"A likelihood is categorical or gaussian, not {self.likelihood!r}.")
+            raise ModelError(f"The likelihood must be categorical or gaussian, not {self.likelihood!r}.")
         if self.draws < 1:
-            raise ModelError(f"The sampled Fisher needs at least one draw a sample, not {self.draws}.")
+            raise ModelError(f"The sampled Fisher needs at least one draw per sample, not {self.draws}.")
+
+    @classmethod
+    def of(cls, labels: Labels, output: Output) -> Self:
+        """The Fisher of a network with this kind of output."""
+        return cls(labels, "categorical" if output == "scores" else "gaussian")
 
     @property
     def scores(self) -> bool:
@@ -141,7 +152,7 @@ class Fisher:
         target = target.to(output.device)
         if self.likelihood == "gaussian":
             if target.numel() != output.numel():
-                raise ModelError(f"Targets must be {output.numel()} numbers, as the outputs, not {target.numel()}.")
+                raise ModelError(f"Expected {output.numel()} target values, one per output, not {target.numel()}.")
             return torch.nan_to_num(target.reshape(output.shape).to(output.dtype) - output, nan=0.0)
         if target.shape != output.shape[:1] or target.is_floating_point():
             raise ModelError(f"Class targets must be {len(output)} whole numbers, not shape {list(target.shape)}.")
@@ -168,7 +179,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def measure_named(measure: str | Measure) -> Measure:
-    """The measure of that name; a measure itself passes through."""
+    """The measure with this name; a measure itself is returned unchanged."""
     if not isinstance(measure, str):
         return measure
     if measure not in MEASURES:

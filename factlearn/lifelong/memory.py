@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes a strategy needs beside the network itself.
+    """Memory overhead of a strategy, excluding the network.
 
     Attributes:
-        training_bytes: all tensors it holds at the moment of asking; ask in the middle of a task.
-        stored_bytes: what it would keep in a checkpoint at that moment; ask between tasks.
+        training_bytes: all tensors it holds now; meant to be read in the middle of a task.
+        stored_bytes: what a checkpoint would keep now; meant to be read between tasks.
     """
 
     training_bytes: int
@@ -21,7 +21,7 @@ class Memory:
 
 
 def bytes_of(tensors: Iterable[Tensor]) -> int:
-    """The bytes behind tensors; storage that several of them share counts once."""
+    """The bytes behind tensors; shared storage counts once."""
     storages = {}
     for tensor in tensors:
         storage = tensor.untyped_storage()
@@ -30,11 +30,18 @@ def bytes_of(tensors: Iterable[Tensor]) -> int:
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Every tensor reachable from an object of this package: in attributes, modules and containers."""
-    yield from _tensors_in(value, set())
+    """Every tensor reachable from an object through attributes, modules and containers.
+
+    Attributes are followed in objects of this package and of the object's own, such as one that adds a method.
+    """
+    yield from _tensors_in(value, set(), {"factlearn", _package(value)})
 
 
-def _tensors_in(value: Any, seen: set[int]) -> Iterator[Tensor]:
+def _package(value: Any) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+def _tensors_in(value: Any, seen: set[int], packages: set[str]) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
         return
@@ -43,11 +50,8 @@ def _tensors_in(value: Any, seen: set[int]) -> Iterator[Tensor]:
     seen.add(id(value))
     if isinstance(value, nn.Module):
         yield from (*value.parameters(), *value.buffers())
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _tensors_in(each, seen)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors_in(each, seen)
-    elif type(value).__module__.startswith("factlearn."):
-        yield from _tensors_in(vars(value), seen)
+    elif isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _tensors_in(each, seen, packages)
+    elif _package(value) in packages and hasattr(value, "__dict__"):
+        yield from _tensors_in(vars(value), seen, packages)

@@ -1,27 +1,23 @@
 """The quadratic penalty lambda * sum omega * (theta - theta_star)^2 (eq. 3), in place, without autograd."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from factlearn.lifelong.config import PenaltyForm
 from factlearn.lifelong.strategy import Learner
-
-PenaltyForm = Literal["proximal", "gradient"]
 
 
 class QuadraticPenalty:
-    """Holds each parameter to its old value as firmly as it is important.
+    """Holds each parameter at its old value, as firmly as it is important.
 
-    Two forms of the same penalty. `gradient` adds 2 * lambda * omega * (theta - theta_star) to the
-    gradients; the explicit step diverges where 2 * rate * lambda * omega is large. `proximal` moves the
-    parameters after the optimizer's step, theta <- (theta + c * theta_star) / (1 + c) with c = 2 * rate *
-    lambda * omega, and never does. The rate is lr / (1 - momentum), so that both forms rest at the same
-    point.
+    There are two forms of the same penalty. `gradient` adds 2 * lambda * omega * (theta - theta_star) to the gradients;
+    the explicit step diverges where 2 * rate * lambda * omega is large. `proximal` moves the parameters after the
+    optimizer's step, theta <- (theta + c * theta_star) / (1 + c) with c = 2 * rate * lambda * omega, and never does.
+    The rate is lr / (1 - momentum), so that both forms converge to the same point.
 
-    A parameter without an omega, such as a new head's, is free. An omega may be one number for a whole
-    parameter.
+    A parameter without an omega, such as a new head's, is free. An omega may be one number for a whole parameter.
     """
 
     def __init__(
@@ -69,12 +65,12 @@ class QuadraticPenalty:
         return {name: p for name, p in learner.parameters().items() if name in self.omega}
 
     def _share(self, omega: Tensor, rate: float) -> Tensor:
-        """The share c / (1 + c) of the way back to theta_star that one step takes."""
+        """The fraction c / (1 + c) of the way back to theta_star that one step takes."""
         pull = omega * (2 * rate * self.strength)
         return pull.div_(pull + 1)
 
     def value(self, learner: Learner) -> float:
-        """The penalty itself, for the record."""
+        """The penalty itself, for logging."""
         total = 0.0
         with torch.no_grad():
             for name, parameter in self._held(learner).items():

@@ -1,45 +1,95 @@
-"""From a method's settings to the method."""
+"""Every lifelong method by its name in a config; a method registers itself with `@method`.
+
+    class MyConfig(PenaltyConfig):
+        name: Literal["mine"] = "mine"
+
+    @method(title="Mine", summary="protects the first layer", config=MyConfig)
+    class Mine(Strategy):
+        ...
+
+After that `strategy: {name: mine}` in a config chooses it. An installed package is found through an entry point of the
+group `factlearn.methods` that names the module.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from factlearn.lifelong import config as settings
-from factlearn.lifelong.ebll import EBLL
-from factlearn.lifelong.ewc import EWC
-from factlearn.lifelong.finetune import FineTune
-from factlearn.lifelong.imm import MeanIMM, ModeIMM
-from factlearn.lifelong.joint import Joint
-from factlearn.lifelong.l_mas import LocalMAS
-from factlearn.lifelong.lwf import LwF
-from factlearn.lifelong.mas import MAS
-from factlearn.lifelong.mas_vector import VectorMAS
-from factlearn.lifelong.ridge import Ridge
-from factlearn.lifelong.si import SI
-from factlearn.lifelong.strategy import Strategy
+from pydantic import BeforeValidator, SerializeAsAny
 
-_MAKERS: dict[type[settings.Section], Callable[[Any], Strategy]] = {
-    settings.FineTuneConfig: lambda c: FineTune(),
-    settings.JointConfig: lambda c: Joint(),
-    settings.MASConfig: lambda c: MAS(c.lambda_, c.penalty, c.floor),
-    settings.LocalMASConfig: lambda c: LocalMAS(c.lambda_, c.penalty, c.floor),
-    settings.VectorMASConfig: lambda c: VectorMAS(c.lambda_, c.penalty, c.floor),
-    settings.EWCConfig: lambda c: EWC(c.lambda_, c.penalty, c.labels, c.penalties, c.floor),
-    settings.SIConfig: lambda c: SI(c.lambda_, c.penalty, c.damping),
-    settings.LwFConfig: lambda c: LwF(c.lambda_, c.temperature, c.warmup_epochs),
-    settings.EBLLConfig: lambda c: EBLL(
-        c.lambda_,
-        c.temperature,
-        c.warmup_epochs,
-        code_strength=c.code_lambda,
-        code_size=c.code_size,
-        autoencoder_epochs=c.autoencoder_epochs,
-    ),
-    settings.MeanIMMConfig: lambda c: MeanIMM(c.lambda_, c.penalty),
-    settings.ModeIMMConfig: lambda c: ModeIMM(c.lambda_, c.penalty, c.labels),
-    settings.RidgeConfig: lambda c: Ridge(c.shrinkage),
-}
+from factlearn.config import Choice, Registry
+from factlearn.lifelong.config import MethodConfig
+
+if TYPE_CHECKING:
+    from factlearn.lifelong.strategy import Strategy
+
+AnyStrategy = TypeVar("AnyStrategy", bound="type[Strategy]")
 
 
-def make_strategy(config: settings.Section) -> Strategy:
-    """The lifelong method a config names, at the beginning of a sequence."""
-    return _MAKERS[type(config)](config)
+@dataclass(frozen=True)
+class Method:
+    """A lifelong method, and what configs, reports and commands say about it.
+
+    Attributes:
+        name: in configs.
+        title: in reports, as the paper writes it.
+        summary: what it does, in one line that starts in lower case.
+        config: its settings.
+        strategy: its class.
+        importance: whether it measures importance on images, so that a run can be adapted.
+        problems: what it can learn: "facts", "classes" or both.
+    """
+
+    name: str
+    title: str
+    summary: str
+    config: type[MethodConfig]
+    strategy: type[Strategy]
+    importance: bool
+    problems: tuple[str, ...]
+
+    @property
+    def origin(self) -> type[Strategy]:
+        """What tells two methods of the same name apart."""
+        return self.strategy
+
+
+METHODS: Registry[Method] = Registry("lifelong method", "factlearn.methods", ("factlearn.lifelong",))
+
+StrategyConfig = Annotated[SerializeAsAny[MethodConfig], BeforeValidator(Choice(METHODS, "name", "finetune"))]
+"""The section of a config that chooses a method, such as `strategy: {name: mas, lambda: 5}`."""
+
+
+def method(
+    *,
+    title: str,
+    summary: str,
+    config: type[MethodConfig],
+    importance: bool = False,
+    problems: tuple[str, ...] = ("facts", "classes"),
+) -> Callable[[AnyStrategy], AnyStrategy]:
+    """Register a strategy under the default `name` of its config; for the arguments see `Method`.
+
+    Raises:
+        ConfigError: if another strategy has that name.
+    """
+    name = config.model_fields["name"].default
+
+    def registered(strategy: AnyStrategy) -> AnyStrategy:
+        METHODS.register(name, Method(name, title, summary, config, strategy, importance, problems))
+        return strategy
+
+    return registered
+
+
+def make_strategy(config: MethodConfig) -> Strategy:
+    """The method that a config names, at the start of a sequence."""
+    return METHODS.find(config.name).strategy.of(config)
+
+
+def title_of(config: MethodConfig) -> str:
+    """The method's title, and where its importance comes from if not from the training images."""
+    title = METHODS.find(config.name).title
+    return f"{title} ({config.variant})" if config.variant else title

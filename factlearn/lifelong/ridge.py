@@ -1,34 +1,52 @@
-"""Ridge regression on features that never change: every task's closed-form solution is that of all tasks so far.
+"""Ridge regression on features that never change: after every task, the closed-form solution for all tasks so far.
 
     A_u += sum_k h_k h_k^T,   B_u += sum_k h_k t_ku^T            over the task's images with output u
     W_u  = (A_u + shrinkage * mean ||h||^2 * I)^-1 B_u
 
-h are the features that the network's last linear layers read, with a 1 appended for the bias, which is not shrunk.
-A and B are sums, so that the tasks' order does not matter and nothing is forgotten: after each task the outputs are
-those that ridge regression on all images together would give. No image is kept, but A has the square of the features'
-number. Nothing else learns: below the outputs the network stays as it began, pretrained or random. Known from Analytic
-Class-Incremental Learning (Zhuang et al. 2022) and RanPAC (McDonnell et al. 2023); this is neither's exact recipe.
+h are the features, the input of the network's last linear layers, with a 1 appended for the bias, which is not shrunk.
+A and B are sums, so the order of tasks does not matter and nothing is forgotten: after each task the outputs are those
+of ridge regression on all images together. No image is kept, but the size of A is the square of the number of features.
+Nothing else learns: below the outputs the network stays as it was, pretrained or random. Known from Analytic
+Class-Incremental Learning (Zhuang et al. 2022) and RanPAC (McDonnell et al. 2023); this is not the exact recipe of
+either.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from factlearn.errors import ModelError
+from factlearn.lifelong.config import MethodConfig
 from factlearn.lifelong.features import output_layers, tapped
 from factlearn.lifelong.gradients.forward import flat, ready, split, untouched
+from factlearn.lifelong.registry import method
 from factlearn.lifelong.strategy import Learner, Strategy, group_of, labelled
 
-_OUTPUTS = "ridge needs a network whose outputs are those of its last linear layers, with a bias, in their order."
+_OUTPUTS = "ridge needs a network whose outputs are exactly those of its last linear layers, with a bias, in order."
 
 
+class RidgeConfig(MethodConfig):
+    """Settings of ridge."""
+
+    name: Literal["ridge"] = "ridge"
+    shrinkage: float = Field(0.2, gt=0, allow_inf_nan=False)
+    """How strongly weights are pulled towards zero, in units of the features' mean squared length."""
+
+
+@method(
+    title="Ridge (closed form)",
+    summary="solves for the output layers in closed form on features that never change",
+    config=RidgeConfig,
+    problems=("facts",),
+)
 class Ridge(Strategy):
-    """Solves the output layers and leaves all others alone.
+    """Solves for the output layers and leaves all others alone.
 
     Attributes:
-        shrinkage: how strongly weights are drawn to zero, in units of the features' mean squared length.
+        shrinkage: how strongly weights are pulled towards zero, in units of the features' mean squared length.
         gram: A of each output layer, by the layer's name.
         cross: B of each output layer.
     """
@@ -38,12 +56,17 @@ class Ridge(Strategy):
         self.gram: dict[str, Tensor] = {}
         self.cross: dict[str, Tensor] = {}
 
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """Ridge with the settings of a `RidgeConfig`."""
+        return cls(config.shrinkage)
+
     def epochs(self, asked: int) -> int:
         """No gradient steps."""
         return 0
 
     def before_task(self, learner: Learner) -> None:
-        """Refuse what has no closed form here."""
+        """Refuse what has no closed form."""
         if learner.output != "embedding":
             raise ModelError("ridge solves for vectors, not for class scores; choose another strategy for classes.")
 
@@ -80,7 +103,9 @@ class Ridge(Strategy):
         try:
             factor = torch.linalg.cholesky(gram)
         except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-            raise ModelError("ridge cannot be solved, the features hardly differ; raise strategy.shrinkage.") from None
+            raise ModelError(
+                "ridge has no stable solution: the features hardly differ; increase strategy.shrinkage."
+            ) from None
         weights = torch.cholesky_solve(cross, factor).to(self.gram[name].dtype)
         with torch.no_grad():
             layer.weight.copy_(weights[:-1].T)
@@ -91,12 +116,12 @@ class Ridge(Strategy):
         return labelled(gram=self.gram, cross=self.cross)
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take back the sums."""
+        """Restore the sums."""
         self.gram, self.cross = group_of(state, "gram"), group_of(state, "cross")
 
 
 def _pairs(module: nn.Module, layers: Collection[nn.Linear], batches: Iterable[Any]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Features and targets of every image of the task, a batch at a time."""
+    """The features and targets of all the task's images, batch by batch."""
     with untouched(module), torch.no_grad(), tapped(next(iter(layers))) as tap:
         for batch in batches:
             inputs, targets = split(batch)

@@ -4,25 +4,42 @@
     omega_i += max(0, w_i) / ((theta_i at the end - theta_i at the start)^2 + xi)   (their eq. 5)
     L        = L_n + c sum_i omega_i (theta_i - theta_star_i)^2                     (their eq. 4)
 
-g is the gradient of the task's loss alone, before the penalty is added. How much of the loss's fall a
-parameter brought about can come out negative where the path turned; such a parameter is not important.
+g is the gradient of the task's loss alone, before the penalty is added. A parameter's contribution to the fall of the
+loss can be negative where the path turned; such a parameter is not important.
 """
 
+from typing import Any, Literal, Self
+
 import torch
+from pydantic import Field
 from torch import Tensor
 
+from factlearn.lifelong.config import PenaltyConfig, PenaltyForm
 from factlearn.lifelong.consolidation import Consolidation
-from factlearn.lifelong.penalty import PenaltyForm
+from factlearn.lifelong.registry import method
 from factlearn.lifelong.strategy import Learner, group_of, labelled
 
 
+class SIConfig(PenaltyConfig):
+    """Settings of SI."""
+
+    name: Literal["si"] = "si"
+    damping: float = Field(0.1, gt=0)
+    """Xi: keeps the importance of parameters that hardly moved finite."""
+
+
+@method(
+    title="SI",
+    summary="protects the parameters that reduced the loss during training (Synaptic Intelligence)",
+    config=SIConfig,
+)
 class SI(Consolidation):
-    """Holds what brought the loss down; importance comes from the training path, not from images.
+    """Protects what reduced the loss; importance comes from the training path, not from images.
 
     Attributes:
         damping: xi, which keeps the importance of parameters that hardly moved finite.
         path: w, the path integral of the task being learned.
-        start: the parameters at the task's beginning.
+        start: the parameters at the start of the task.
     """
 
     def __init__(self, strength: float, form: PenaltyForm = "proximal", damping: float = 0.1) -> None:
@@ -33,8 +50,13 @@ class SI(Consolidation):
         self._before: dict[str, Tensor] = {}
         self._gradient: dict[str, Tensor] = {}
 
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """SI with the settings of an `SIConfig`."""
+        return cls(config.lambda_, config.penalty, config.damping)
+
     def before_task(self, learner: Learner) -> None:
-        """Begin the path, or go on with the one that a checkpoint kept."""
+        """Start the path, or continue the one from a checkpoint."""
         super().before_task(learner)
         resumed = bool(self.path)
         for name, parameter in learner.parameters().items():
@@ -49,7 +71,7 @@ class SI(Consolidation):
             self._gradient[name] = torch.zeros_like(theta)
 
     def after_backward(self, learner: Learner) -> None:
-        """Copy the task's gradient and the parameters: the optimizer writes into the very same storage."""
+        """Copy the task's gradient and the parameters: the optimizer overwrites their storage."""
         with torch.no_grad():
             for name, parameter in learner.parameters().items():
                 self._before[name].copy_(parameter)
@@ -70,7 +92,7 @@ class SI(Consolidation):
             torch._foreach_addcmul_([self.path[name] for name in parameters], gradients, back)
 
     def measure(self, learner: Learner) -> dict[str, Tensor]:
-        """Path integral over squared distance travelled."""
+        """The path integral divided by the squared distance travelled."""
         omega = {}
         for name, parameter in learner.parameters().items():
             travelled = parameter.detach() - self.start[name]
@@ -88,7 +110,7 @@ class SI(Consolidation):
         return super().state() | labelled(path=self.path, start=self.start)
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take back importance, the last solution and the path."""
+        """Restore importance, the last solution and the path."""
         super().load_state(state)
         self.path = group_of(state, "path")
         self.start = group_of(state, "start")

@@ -1,28 +1,31 @@
 """The moments at which a lifelong method acts.
 
-A strategy is told of named moments of learning and keeps whatever state it needs between them. The training
-loop knows no method by name.
+A strategy is called at named moments of training and keeps whatever state it needs between them. The training loop
+knows no method by name.
 
     stages          which tasks are learned together, in which order
-    epochs          how often the loop passes over a task's images
-    before_task     theta is what the last task left; nothing of the new task was learned yet
-    extra_loss      the module has seen a batch; what is returned is added to the task's loss
-    after_backward  the gradients are there, the optimizer has not stepped
+    epochs          how many passes the loop makes over a task's images
+    before_task     theta is what the last task left; nothing of the new task has been learned
+    extra_loss      the module has processed a batch; what is returned is added to the task's loss
+    after_backward  the gradients are ready, the optimizer has not stepped
     after_step      the optimizer has stepped
-    after_task      the task is learned; its images can still be looked at
+    after_task      the task is learned; its images are still available
     after_sequence  the last task is learned; the module can be given its final weights
 
-After a task was interrupted, `load_state` comes first and `before_task` is told once more: whatever a
-strategy fixed at the task's beginning must then come from its state, since theta has moved on.
+When an interrupted task is resumed, `load_state` is called first and `before_task` once more: whatever a strategy fixed
+at the start of the task must then come from its state, because theta has changed since.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from factlearn.errors import ModelError
+from factlearn.lifelong.importance import estimate
+from factlearn.lifelong.measures import Measure, Output
 from factlearn.lifelong.memory import Memory, bytes_of, tensors_in
 
 T = TypeVar("T")
@@ -33,24 +36,24 @@ class Learner:
     """What a strategy sees of the training.
 
     Attributes:
-        module: the part of the network that learns. It gives one tensor, or, where each task has a head of
-            its own, a list with one tensor a task.
+        module: the part of the network that learns. It returns one tensor or, where each task has its own head, a list
+            with one tensor per task.
         optimizer: its groups carry the current learning rates.
         task: number of the task being learned, from 0.
-        inputs: batches to look at after the task, as `module` takes them, by default the task's training
-            images; a batch may be a pair with the targets, which only the empirical Fisher needs.
-        output: what the outputs mean, unnormalised class scores or a point in an embedding space.
-        epoch: number of the task's epoch being learned, from 0; the loop keeps it current.
+        inputs: batches to look at after the task, as `module` takes them, by default the task's training images; a
+            batch may be a pair with the targets, which only the empirical Fisher and ridge need.
+        output: what the outputs are: unnormalised class scores, or a point in an embedding space.
+        epoch: number of the current epoch of the task, from 0; the loop keeps it up to date.
         head: names of the parameters that belong to this task alone; empty where tasks share all.
-        measured: the same network giving only the output that importance is about, where it is not the whole: with
-            heads, one tensor, the task's own head. Its parameters have the module's names.
+        measured: the same network returning only the output that importance is about, if that is not the whole output:
+            with heads, the tensor of the task's own. Its parameters have the module's names.
     """
 
     module: nn.Module
     optimizer: Optimizer
     task: int = 0
     inputs: Iterable[Any] = field(default_factory=list)
-    output: Literal["embedding", "scores"] = "embedding"
+    output: Output = "embedding"
     epoch: int = 0
     head: Collection[str] = ()
     measured: nn.Module | None = None
@@ -60,31 +63,40 @@ class Learner:
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
 
     def shared(self) -> dict[str, nn.Parameter]:
-        """Those of them that other tasks use as well: what can be forgotten."""
+        """The parameters that learn and that other tasks use as well: what can be forgotten."""
         return {name: p for name, p in self.parameters().items() if name not in self.head}
 
     def effective_rates(self) -> dict[str, float]:
-        """How far one unit of steady gradient moves each parameter a step: lr / (1 - momentum)."""
+        """How far one unit of steady gradient moves each parameter per step: lr / (1 - momentum)."""
         rates = {}
         for group in self.optimizer.param_groups:
             rate = group["lr"] / (1 - group.get("momentum", 0.0))
             rates.update({id(parameter): rate for parameter in group["params"]})
         return {name: rates[id(parameter)] for name, parameter in self.parameters().items()}
 
+    def importance(self, measure: str | Measure) -> dict[str, Tensor]:
+        """How important each parameter is on `inputs`."""
+        return estimate(self.measured or self.module, self.inputs, measure, seed=self.task).mean()
+
 
 class Strategy:
-    """A lifelong method; this base does nothing at every moment, which is FineTune."""
+    """A lifelong method; this base class does nothing at any moment, which is FineTune."""
+
+    @classmethod
+    def of(cls, config: Any) -> Self:
+        """The method with the settings of its own config class."""
+        return cls()
 
     def stages(self, tasks: Sequence[T]) -> list[list[T]]:
-        """Groups of tasks, each learned as one; by default one task after the other."""
+        """Groups of tasks to learn together; by default one task at a time."""
         return [[task] for task in tasks]
 
     def epochs(self, asked: int) -> int:
-        """How many times a task's images are learned from by gradient steps, where the config asks for so many."""
+        """How many passes of gradient steps a task takes, given the number in the config."""
         return asked
 
     def before_task(self, learner: Learner) -> None:
-        """A new task begins, or goes on after an interruption."""
+        """A new task starts, or resumes after an interruption."""
 
     def extra_loss(self, learner: Learner, inputs: Tensor, outputs: Any) -> Tensor | None:
         """What to add to the loss of a batch that the module turned into `outputs`."""
@@ -102,15 +114,30 @@ class Strategy:
     def after_sequence(self, learner: Learner) -> None:
         """All tasks are learned."""
 
+    def use_measure(self, output: Output) -> str | Measure:
+        """What to measure on unlabelled images, for methods registered with `importance=True`."""
+        self._no_importance()
+
+    def replace_importance(self, importance: Mapping[str, Tensor]) -> None:
+        """Take this mean importance in place of that of all tasks so far, for the same methods."""
+        self._no_importance()
+
+    def remeasure(self, learner: Learner) -> None:
+        """Measure importance on the learner's inputs, in place of that of all tasks so far."""
+        self.replace_importance(learner.importance(self.use_measure(learner.output)))
+
+    def _no_importance(self) -> NoReturn:
+        raise ModelError(f"{type(self).__name__} does not measure importance on images; use MAS or EWC.")
+
     def state(self) -> dict[str, Tensor]:
         """Everything the strategy must remember, in the middle of a task as well as between tasks."""
         return {}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
 
     def memory(self) -> Memory:
-        """The bytes held at this moment and those a checkpoint would keep, counted tensor by tensor."""
+        """The bytes held now and those a checkpoint would keep, counted tensor by tensor."""
         return Memory(training_bytes=bytes_of(tensors_in(self)), stored_bytes=bytes_of(self.state().values()))
 
 
@@ -120,6 +147,6 @@ def labelled(**groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def group_of(state: Mapping[str, Tensor], kind: str) -> dict[str, Tensor]:
-    """One group back out of what `labelled` made."""
+    """One group of what `labelled` made."""
     start = f"{kind}."
     return {name.removeprefix(start): tensor for name, tensor in state.items() if name.startswith(start)}

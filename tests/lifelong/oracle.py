@@ -12,7 +12,7 @@ Scalars = Callable[[Any], list[Tensor]]
 
 
 def squared_norm(output: Any) -> list[Tensor]:
-    """Eq. 2: one scalar a sample, over whatever tensors the model gives."""
+    """Eq. 2: one scalar per sample, over all tensors that the model returns."""
     if isinstance(output, Tensor):
         return [output.square().sum()]
     values = output.values() if isinstance(output, dict) else output

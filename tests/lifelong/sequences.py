@@ -1,12 +1,11 @@
-"""Short sequences of random tasks, learned as the training loop does, interrupted where a test wants it."""
+"""Short sequences of random tasks, learned as the training loop does and interrupted where a test asks for it."""
 
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load, save
 from torch import nn
 
-from factlearn.lifelong.config import CONFIGS
-from factlearn.lifelong.registry import make_strategy
+from factlearn.lifelong.registry import METHODS, make_strategy
 from factlearn.lifelong.strategy import Learner
 
 STEPS = 30
@@ -14,7 +13,7 @@ SETTINGS = {"ebll": {"code_size": 5, "autoencoder_epochs": 5}}
 
 
 def strategy_named(name, **settings):
-    return make_strategy(CONFIGS[name].model_validate({"name": name, **SETTINGS.get(name, {}), **settings}))
+    return make_strategy(METHODS.find(name).config.model_validate({**SETTINGS.get(name, {}), **settings}))
 
 
 def network():
@@ -57,7 +56,7 @@ def step(learner, strategy, data):
 
 
 def through_a_file(tensors):
-    """What a checkpoint gives back of tensors: the same values, elsewhere."""
+    """Tensors as read back from a checkpoint: the same values in other storage."""
     return load(save({name: tensor.detach().clone() for name, tensor in tensors.items()}))
 
 

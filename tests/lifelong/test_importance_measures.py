@@ -218,7 +218,7 @@ def test_an_unknown_measure_or_setting_is_refused_in_one_sentence() -> None:
     with pytest.raises(ModelError, match="between 0 and 3"):
         estimate(classifier(), [(images(), torch.full((6,), 4))], "fisher-empirical")
     gaussian = Fisher("empirical", likelihood="gaussian")
-    with pytest.raises(ModelError, match="24 numbers"):
+    with pytest.raises(ModelError, match="24 target values"):
         estimate(classifier(), [(images(), torch.zeros(6, 5))], gaussian)
     with pytest.raises(ModelError, match="whole numbers"):
         estimate(classifier(), [(images(), torch.zeros(6, 4))], "fisher-empirical")

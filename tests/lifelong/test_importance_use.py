@@ -199,11 +199,11 @@ def test_bad_batches_and_models_are_refused_in_one_sentence() -> None:
         estimate(model, ["images"])
     with pytest.raises(ModelError, match="at least one sample"):
         estimate(model, [torch.zeros(0, 2, 6, 6)])
-    with pytest.raises(ModelError, match="no samples"):
+    with pytest.raises(ModelError, match="without samples"):
         estimate(model, []).mean()
     with pytest.raises(ModelError, match="not finite"):
         estimate(model, [torch.full((2, 2, 6, 6), torch.nan)])
-    with pytest.raises(ModelError, match="one row a sample"):
+    with pytest.raises(ModelError, match="one row per sample"):
         estimate(nn.Sequential(nn.Linear(3, 3), nn.Flatten(0)), [torch.randn(2, 3)])
     with pytest.raises(ModelError, match="Weights"):
         Estimator(model).update(torch.randn(2, 2, 6, 6), weights=torch.tensor([1.0, -1.0]))

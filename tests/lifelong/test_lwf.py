@@ -40,7 +40,7 @@ def test_the_first_step_of_a_task_is_distilled_from_the_network_before_it(output
 
 
 class TwoHeads(nn.Module):
-    """One head a task, both given as a list."""
+    """One head per task; both outputs are returned as a list."""
 
     def __init__(self):
         super().__init__()

@@ -24,13 +24,13 @@ def _reduced(values: Tensor, reduction: Reduction) -> Tensor:
 class Accumulator:
     """Receives layers with the gradient at their output as backward reaches them.
 
-    A parameter used once is added at once; of a shared parameter the gradients of all its uses add up,
-    sample by sample, before they are made non-negative. Where the sum over samples is one product of the
-    output's gradients with the inputs, those of all passes are added first and multiplied once.
+    A parameter used once is added immediately; for a shared parameter the gradients of all its uses are added, sample
+    by sample, before they are made non-negative. Where the sum over samples is one product of the output's gradients
+    with the inputs, the gradients of all passes are added first and multiplied once.
 
     Attributes:
-        uses: how often each parameter is used, to be set before the first layer comes.
-        last_pass: whether layers are needed no more after this backward pass and can be let go.
+        uses: how often each parameter is used; set before the first layer is received.
+        last_pass: whether layers are no longer needed after this backward pass and can be released.
     """
 
     def __init__(self, sums: Mapping[str, Tensor], reduction: Reduction) -> None:
@@ -42,7 +42,7 @@ class Accumulator:
         self._outer: dict[str, tuple[Layer, Tensor]] = {}
 
     def receive(self, layer: Layer, delta: Tensor) -> None:
-        """Take the gradient at one layer's output."""
+        """Add the gradient at one layer's output."""
         layer.check()
         for name in layer.measured:
             if self.uses[name] == 1:
@@ -53,7 +53,7 @@ class Accumulator:
             layer.release()
 
     def finish(self) -> None:
-        """Add what shared parameters have gathered; after the last pass, also what that pass did not reach."""
+        """Add what shared parameters have collected; after the last pass, also what that pass did not reach."""
         for name, received in self._waiting.items():
             self._add(name, received)
         self._waiting.clear()
@@ -79,7 +79,7 @@ class Accumulator:
                 gradients = gradients + other.gradients(name, other_delta, rows)
             gradients = reduced_(gradients, self.reduction)
             found = gradients.sum(0) if len(gradients) > 1 else gradients[0]
-            # The first takes up the others: it is laid out in memory as they are, which the total may not be.
+            # Added to the first part, not to the total, whose memory layout may differ from theirs.
             parts = [parts[0].add_(found)] if parts else [found]
         total += parts[0]
 

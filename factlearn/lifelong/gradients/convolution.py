@@ -1,12 +1,12 @@
 """The weight gradient of a convolution for each sample of a batch, not summed over the batch.
 
-Three ways to the same numbers, each fastest somewhere (measured on a CPU, per sample against the batch's own
-weight gradient):
+There are three ways to compute the same numbers, each fastest somewhere (measured on a CPU, per sample against the
+batch's own weight gradient):
 
-* wide: samples side by side as groups of one convolution; for little work, where calls would cost more;
+* wide: samples side by side as groups of one convolution; for small layers, where separate calls would cost more;
 * columns: `delta_k @ unfold(a_k)^T`; for few output positions, and for 1x1 kernels, which need no unfolding;
-* single: the library's own weight gradient of one sample; for all else, where unfolding would move more
-  memory than the arithmetic is worth.
+* single: the library's own weight gradient of one sample; for everything else, where unfolding would cost more in
+  memory traffic than it saves in arithmetic.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ FEW_POSITIONS = 64
 
 
 def rows_at_once(inputs: Tensor, delta: Tensor, shape: torch.Size, budget: int) -> int:
-    """How many samples to hand to `weight_gradients` in one call, holding at most `budget` bytes for them."""
+    """How many samples to pass to `weight_gradients` in one call, using at most `budget` bytes for them."""
     positions = delta.shape[2:].numel()
     if inputs.device.type != "cpu":
         columns = inputs.shape[1] * shape[2:].numel() * positions
@@ -57,18 +57,18 @@ def weight_gradients(inputs: Tensor, delta: Tensor, shape: torch.Size, options: 
 
 
 def _side_by_side(samples: Tensor) -> Tensor:
-    """All samples' channels as one sample's; a single one is left alone, and so is its layout in memory."""
+    """All samples' channels as those of one sample; a single sample keeps its memory layout."""
     return samples if len(samples) == 1 else samples.reshape(1, -1, *samples.shape[2:])
 
 
 def _library_gradient(
     inputs: Tensor, delta: Tensor, shape: torch.Size, samples: int, groups: int, settings: Mapping[str, Any]
 ) -> Tensor:
-    if shape.numel() > inputs[0].numel():  # the gradient comes laid out in memory as the input is: move the smaller
+    if shape.numel() > inputs[0].numel():  # the gradient gets the input's memory layout: convert the smaller
         inputs, delta = inputs.contiguous(), delta.contiguous()
     channels_last = inputs.dim() == 4 and not inputs.is_contiguous()
     layout = torch.channels_last if channels_last else torch.contiguous_format
-    weight = delta.new_empty((samples * shape[0], *shape[1:])).contiguous(memory_format=layout)  # only for its form
+    weight = delta.new_empty((samples * shape[0], *shape[1:])).contiguous(memory_format=layout)  # values are unused
     gradient: Tensor = torch.ops.aten.convolution_backward(
         delta,
         inputs,
@@ -86,7 +86,7 @@ def _library_gradient(
 
 
 def _per_axis(value: Any, spatial: int) -> Any:
-    """A setting as one number an axis; a padding's name stays a name."""
+    """A setting as one number per axis; a named padding stays a name."""
     if isinstance(value, str):
         return value
     numbers = (value,) if isinstance(value, int) else tuple(value)
@@ -94,7 +94,7 @@ def _per_axis(value: Any, spatial: int) -> Any:
 
 
 def _named_padding(name: str, shape: torch.Size, dilation: tuple[int, ...]) -> list[int]:
-    """The zeros "same" puts before and after each axis, last axis first, as `F.pad` wants them."""
+    """The zeros that "same" adds before and after each axis, last axis first, as `F.pad` expects."""
     sides: list[int] = []
     for kernel, step in reversed(list(zip(shape[2:], dilation, strict=True))):
         total = step * (kernel - 1) if name == "same" else 0

@@ -1,4 +1,4 @@
-"""One pass over somebody's model: each sample's output values in a row, the model left as it was."""
+"""Run a user's model and leave it as it was: one row of output values per sample."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,9 +12,9 @@ from factlearn.errors import ModelError
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no parameter that needs a gradient inside; all as it was afterwards, come what may.
+    """Inside: eval mode, and no parameter requires a gradient. Afterwards everything is restored, whatever happens.
 
-    Flags are set directly: a `train` method may be overridden, and eval mode is what the definition asks for.
+    Flags are set directly: a `train` method may be overridden, and the definition requires eval mode.
     """
     training = [(module, module.training) for module in model.modules()]
     needs = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
@@ -46,13 +46,13 @@ def split(batch: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def ready(inputs: Tensor, model: nn.Module) -> Tensor:
-    """The inputs on the model's device, apart from any graph they came from.
+    """The inputs on the model's device, detached from any graph.
 
-    They keep their layout in memory. Channels last would be a tenth faster on a CPU, but it rounds otherwise, and a
-    unit within rounding of its ReLU's threshold then switches: gradients differ from the loop's by 1e-3.
+    They keep their memory layout. Channels last would be a tenth faster on a CPU, but it rounds differently, which
+    flips units within rounding error of their ReLU's threshold: gradients would differ from a loop's by 1e-3.
     """
     if inputs.dim() == 0 or len(inputs) == 0:
-        raise ModelError("A batch must hold at least one sample, one a row.")
+        raise ModelError("A batch must hold at least one sample, with one sample per row.")
     parameter = next(model.parameters(), None)
     inputs = inputs.detach() if parameter is None else inputs.detach().to(parameter.device)
     return inputs.clone() if inputs.is_inference() else inputs
@@ -70,16 +70,16 @@ def leaves(output: Any) -> list[Tensor]:
 
 
 def flat(output: Any, samples: int) -> Tensor:
-    """All output values of each sample in a row: `[samples, values]`."""
+    """All output values, one row per sample: `[samples, values]`."""
     found = leaves(output)
     if not found or any(leaf.dim() < 1 or len(leaf) != samples for leaf in found):
         shapes = ", ".join(str(list(leaf.shape)) for leaf in found) or type(output).__name__
-        raise ModelError(f"The model must give tensors with one row a sample, {samples} rows here, not {shapes}.")
+        raise ModelError(f"The model must return tensors with one row per sample, {samples} rows here, not {shapes}.")
     rows = [leaf.reshape(samples, -1) for leaf in found]
     return rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)
 
 
 def one_row_of_scores(output: Any) -> bool:
-    """Whether the output is one vector a sample, as class scores are."""
+    """Whether the output is one vector per sample, as class scores are."""
     found = leaves(output)
     return len(found) == 1 and found[0].dim() == 2

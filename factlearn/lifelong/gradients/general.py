@@ -1,8 +1,8 @@
-"""Per-sample gradients of parameters used in a way no formula covers, at the cost of a pass for each sample.
+"""Per-sample gradients of parameters used in a way that no formula covers, at the cost of one pass per sample.
 
-The whole model is mapped over samples by `torch.func`, every sample with a copy of those parameters of its
-own, so that autograd keeps their gradients apart. Where a model cannot be mapped (recurrent layers, control
-flow on values) its samples go through one by one: the definition itself.
+The whole model is mapped over samples by `torch.func`, every sample with its own copy of those parameters, so that
+autograd keeps their gradients apart. Where a model cannot be mapped (recurrent layers, control flow on values), samples
+go through it one by one: the definition itself.
 """
 
 import warnings
@@ -20,7 +20,7 @@ class GeneralPath:
     """Gradients of some parameters for each sample.
 
     Attributes:
-        can_map: whether the model can be mapped over samples, as far as is known.
+        can_map: whether the model can be mapped over samples, as far as known.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -30,9 +30,9 @@ class GeneralPath:
     def gradients(
         self, parameters: Mapping[str, Tensor], inputs: Tensor, seeds: list[Tensor]
     ) -> Iterator[tuple[str, Tensor]]:
-        """Every parameter's name and `[samples, *shape]`, once for each seed and group of samples."""
+        """Every parameter's name and its gradients `[samples, *shape]`, once per seed and group of samples."""
         if self.can_map:
-            try:  # one sample shows whether it works
+            try:  # one sample tells whether mapping works
                 first = list(self._mapped(parameters, inputs[:1], [seed[:1] for seed in seeds]))
             except (RuntimeError, NotImplementedError):
                 self.can_map = False

@@ -1,10 +1,10 @@
 """Each sample's own gradient of one layer's parameters, from the layer's input and its output's gradient.
 
-A layer is one call of a torch function that takes parameters: `linear`, `conv2d`, `batch_norm`, ... One
-backward pass gives the gradient at its output (delta) for every sample at once, since in eval mode samples
-do not mix. From there on a sample's parameter gradient is that layer's business alone:
+A layer is one call of a torch function that takes parameters: `linear`, `conv2d`, `batch_norm`, ... One backward pass
+gives the gradient at its output (delta) for every sample at once, since in eval mode samples do not interact. From
+there a sample's parameter gradient depends on that layer alone:
 
-* Linear: `delta_k^T a_k`, an outer product when the layer sees one vector a sample;
+* Linear: `delta_k^T a_k`, an outer product if the layer's input is one vector per sample;
 * convolution: the correlation of `a_k` with `delta_k` (`convolution.py`);
 * any other layer: its vector-Jacobian product by `torch.func`, mapped over the samples.
 """
@@ -23,8 +23,8 @@ from factlearn.lifelong.gradients import convolution
 CONVOLUTIONS: set[Callable[..., Any]] = {F.conv1d, F.conv2d, F.conv3d}
 _CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 
-# Functions whose input and result have one sample a row, with the names of their positional arguments as far
-# as they matter here. A parameter passed to any other function takes the general path.
+# Functions whose input and result have one sample per row, with the names of those positional arguments that matter
+# here. A parameter passed to any other function takes the general path.
 BATCH_FIRST: dict[Callable[..., Any], tuple[str, ...]] = {
     F.linear: ("input", "weight", "bias"),
     F.conv1d: _CONVOLUTION,
@@ -41,7 +41,7 @@ BATCH_FIRST: dict[Callable[..., Any], tuple[str, ...]] = {
     F.prelu: ("input", "weight"),
     F.embedding: ("input", "weight"),
 }
-# Those that would take samples on another axis as well.
+# Those that would also accept samples on another axis.
 ANY_AXES: set[Callable[..., Any]] = {F.linear, F.layer_norm, F.rms_norm, F.embedding}
 CHUNK_BYTES = 64 * 2**20
 
@@ -51,8 +51,8 @@ class Layer:
     """One call of a layer in the forward pass.
 
     Attributes:
-        function, arguments, options: the call, its input apart from any graph.
-        measured: name -> parameter, of the parameters in the call whose importance is wanted.
+        function, arguments, options: the call, with its input detached from any graph.
+        measured: the parameters in the call whose importance is measured, by name.
     """
 
     function: Callable[..., Any]
@@ -71,16 +71,16 @@ class Layer:
 
     @property
     def input(self) -> Tensor:
-        """What the layer saw, one sample a row."""
+        """The layer's input, one sample per row."""
         value: Tensor = self.named["input"]
         return value
 
     def release(self) -> None:
-        """Let go of the input, once every gradient has been taken."""
+        """Release the input, once every gradient has been computed."""
         self.named, self.arguments, self.options = {}, (), {}
 
     def check(self) -> None:
-        """Raise if the layer's input was overwritten after the layer had seen it."""
+        """Raise if the layer's input was overwritten after the layer used it."""
         if self.input._version != self._version:
             name = next(iter(self.measured))
             raise ModelError(
@@ -88,7 +88,7 @@ class Layer:
             )
 
     def sums_in_one_product(self, name: str) -> bool:
-        """Whether each sample's gradient is an outer product, so that the sum of all is a matrix product."""
+        """Whether each sample's gradient is an outer product, so that their sum is a matrix product."""
         return self.function is F.linear and self.input.dim() == 2 and self.measured[name] is self.named["weight"]
 
     def rows_at_once(self, name: str, delta: Tensor) -> int:

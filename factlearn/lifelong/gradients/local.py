@@ -1,10 +1,9 @@
-"""Cuts a network into its layers, each with the activation that follows: F_l of section 4.3.
+"""Splits a network into its layers, each with the activation that follows: F_l of section 4.3.
 
-A layer's own function runs from its parameters to the first activation after it, through whatever only
-reshapes, normalises, pools or drops; when no activation follows it is the layer's bare output (the last
-layer, or one whose output is added to another). Half the gradient of `||F_l||^2` at the layer's output is
-found as soon as `F_l` is complete, by a backward pass over that short stretch alone; for ReLU it is the
-activation itself, Hebb's rule.
+A layer's own function extends from its parameters to the first activation after it, through whatever only reshapes,
+normalises, pools or drops; if no activation follows, it is the layer's bare output (the last layer, or one whose output
+is added to another). Half the gradient of `||F_l||^2` at the layer's output is computed as soon as `F_l` is complete,
+by a backward pass over that short stretch alone; for ReLU it is the activation itself, Hebb's rule.
 """
 
 from dataclasses import dataclass, field
@@ -42,14 +41,14 @@ def _name(function: Any) -> str:
 
 @dataclass(eq=False)
 class _Stretch:
-    """Layers whose function is not complete yet, and the tensors that carry it on."""
+    """Layers whose function is not complete yet, and the tensors that carry its value so far."""
 
     layers: list[tuple[Layer, Tensor, int]] = field(default_factory=list)
     carriers: list[Tensor] = field(default_factory=list)
 
 
 class LocalTrace(Trace):
-    """A trace that hands over half the gradient of each layer's own squared norm as the forward pass runs."""
+    """A trace that reports half the gradient of each layer's own squared norm during the forward pass."""
 
     _open: dict[int, _Stretch]
 
@@ -85,7 +84,7 @@ class LocalTrace(Trace):
         return result
 
     def tapped(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        """Begin a stretch at this layer, or carry one on through a normalisation with parameters."""
+        """Start a stretch at this layer, or continue one through a normalisation with parameters."""
         inputs = args[0] if args else kwargs["input"]
         stretch, name = self._open.get(id(inputs)), _name(layer.function)
         if stretch is None or not (name in TRANSPARENT or name in ACTIVATIONS):
@@ -114,8 +113,8 @@ class LocalTrace(Trace):
         for layer, output, version in stretch.layers:
             if output._version != version:
                 name = next(iter(layer.measured))
-                raise ModelError(f"The output of the layer with {name!r} is changed in place before any activation.")
-            self._receive(layer, output.detach().clone())  # what follows may overwrite it
+                raise ModelError(f"The output of the layer with {name!r} is changed in place; change a copy instead.")
+            self._receive(layer, output.detach().clone())  # later operations may overwrite it
         stretch.layers.clear()
 
     def _forget(self, stretch: _Stretch) -> None:

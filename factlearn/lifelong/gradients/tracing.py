@@ -1,9 +1,8 @@
 """Watches a forward pass for the layers that use measured parameters, and taps the gradient at their outputs.
 
-What is watched is the torch functions that a parameter is passed to, not the modules it lives in. That
-makes the question "is this a layer whose formula we know?" safe: a shared weight, a functional call or a
-parametrization is seen as what it is, and a parameter used in any other way is reported as `general`, to be
-measured without formulas.
+It watches the torch functions that a parameter is passed to, not the modules that own it. That makes the question "is
+this a layer whose formula we know?" safe to answer: a shared weight, a functional call or a parametrization is seen as
+what it is, and a parameter used in any other way is reported as `general`, to be measured without formulas.
 """
 
 from collections import Counter
@@ -19,18 +18,18 @@ from factlearn.lifelong.gradients.layers import ANY_AXES, BATCH_FIRST, CONVOLUTI
 
 
 class SamplesMixed(Exception):
-    """The model computes across samples: only one sample at a time has a gradient of its own."""
+    """The model computes across samples: a sample has its own gradient only if it is alone in the batch."""
 
 
 class SamplesUnclear(Exception):
-    """A layer's input has the batch's size on two axes: which of them counts the samples is not told."""
+    """Two axes of a layer's input have the size of the batch: either could be that of the samples."""
 
 
 class _Tap(torch.autograd.Function):
-    """Identity on a layer's output, in place; its backward hands the output's gradient to the layer.
+    """Identity on a layer's output, in place; its backward passes the output's gradient to the layer.
 
-    `anchor` makes the output need a gradient though no parameter does: the graph starts at the first
-    measured layer, and nothing before it costs memory or time.
+    `anchor` makes the output require a gradient although no parameter does: the graph starts at the first measured
+    layer, and nothing before it costs memory or time.
     """
 
     @staticmethod
@@ -50,8 +49,8 @@ class Trace(TorchFunctionMode):
 
     Attributes:
         uses: how often each measured parameter was used by layers with a formula.
-        general: names of measured parameters used in a way no formula covers.
-        anchor: the leaf every tapped output hangs on; backward runs towards it.
+        general: names of measured parameters used in a way that no formula covers.
+        anchor: the leaf that every tapped output depends on; backward runs towards it.
     """
 
     def __init__(
@@ -76,11 +75,11 @@ class Trace(TorchFunctionMode):
             return self.plain(func, args, kwargs)
         if func in BATCH_FIRST:
             layer = Layer(func, args, kwargs, found)
-            if self._has_a_row_a_sample(layer):
+            if self._has_one_row_per_sample(layer):
                 self.uses.update(found.keys())
                 return self.tapped(layer, args, kwargs)
         result = func(*args, **kwargs)
-        if any(True for _ in tensors(result)):  # a shape or a dtype is no use of the parameter's value
+        if any(True for _ in tensors(result)):  # reading a shape or a dtype does not use the parameter's value
             self.general |= found.keys()
         return result
 
@@ -88,7 +87,7 @@ class Trace(TorchFunctionMode):
         """Call a function that uses no measured parameter."""
         return func(*args, **kwargs)
 
-    def _has_a_row_a_sample(self, layer: Layer) -> bool:
+    def _has_one_row_per_sample(self, layer: Layer) -> bool:
         shape = layer.input.shape
         if layer.function in CONVOLUTIONS and len(shape) != layer.named["weight"].dim():
             return False
@@ -100,7 +99,7 @@ class Trace(TorchFunctionMode):
         return True
 
     def tapped(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        """Call the layer, which from then on listens to its output's gradient."""
+        """Call the layer and tap the gradient at its output."""
         output: Tensor
         if layer.function is F.linear and layer.input.dim() > 2:
             inputs = args[0] if args else kwargs["input"]
@@ -109,7 +108,7 @@ class Trace(TorchFunctionMode):
             output = _Tap.apply(self.anchor, output, lambda delta: self._receive(layer, delta.view(shape)))
             return output.view(shape)
         output = layer.function(*args, **kwargs)
-        if output._is_view():  # changed in place, a view would leave the tap's node out of the graph
+        if output._is_view():  # changing a view in place would drop the tap's node from the graph
             output = output.clone()
         output = _Tap.apply(self.anchor, output, lambda delta: self._receive(layer, delta))
         return output
