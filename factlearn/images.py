@@ -1,4 +1,4 @@
-"""The one image decoder: any picture becomes 8-bit RGB, upright, over white, or an error that names it."""
+"""The one image decoder: any image becomes 8-bit RGB, upright, on white, or an error that names the file."""
 
 import os
 import warnings
@@ -10,27 +10,12 @@ from PIL import Image, UnidentifiedImageError
 from factlearn.errors import DatasetError, ImageError
 
 DEFAULT_MAX_PIXELS = 120_000_000
-SUFFIXES = frozenset(
-    {
-        ".avif",
-        ".bmp",
-        ".gif",
-        ".jfif",
-        ".jpeg",
-        ".jpg",
-        ".jp2",
-        ".pgm",
-        ".png",
-        ".pnm",
-        ".ppm",
-        ".tif",
-        ".tiff",
-        ".webp",
-    }
-)
-# Only plain raster formats: some of the others hand the file to outside programs.
+SUFFIXES = frozenset({
+    ".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+})  # fmt: skip
+# Only plain raster formats: some of the others pass the file to external programs.
 _WANTED = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
-Image.init()  # registers every format, so that the ones this Pillow was built without can be left out
+Image.init()  # registers every format that this build of Pillow has
 _FORMATS = tuple(name for name in _WANTED if name in Image.OPEN)
 _ORIENTATION = 0x0112
 _UPRIGHT = {
@@ -45,19 +30,19 @@ _UPRIGHT = {
 
 
 def load_image(path: Path | str, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Image:
-    """Decode a picture to RGB.
+    """Decode an image to RGB.
 
-    Transparent parts lie over white, the EXIF orientation is applied, 16-bit and floating-point greys are
-    scaled to 8 bits, CMYK and palettes are converted, and of an animation the first frame is taken.
+    Transparency is composited onto white, the EXIF orientation is applied, 16-bit and floating-point greys are scaled
+    to 8 bits, CMYK and palettes are converted, and of an animation the first frame is taken.
 
     Raises:
-        ImageError: if the file is missing, unreadable, not a picture, truncated, or larger than `max_pixels`
-            (which is checked from the header, before anything is decoded).
+        ImageError: if the file is missing, unreadable, not an image, truncated, or larger than `max_pixels`
+            (checked from the header, before anything is decoded).
     """
     path = Path(path)
     try:
         with open(path, "rb") as stream, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of large pictures and odd metadata; we check for ourselves
+            warnings.simplefilter("ignore")  # Pillow warns about large images and odd metadata; we check ourselves
             return _decode(stream, path, max_pixels)
     except ImageError:
         raise
@@ -71,7 +56,7 @@ def load_image(path: Path | str, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Ima
         raise ImageError(f"The image {path} is larger than Pillow's limit against decompression bombs.") from None
     except MemoryError:
         raise ImageError(f"The image {path} does not fit into memory.") from None
-    except Exception as error:  # damaged files make the decoders fail in many ways
+    except Exception as error:  # damaged files make decoders fail in many ways
         raise ImageError(f"The image {path} is damaged or truncated ({error or type(error).__name__}).") from error
 
 
@@ -94,7 +79,7 @@ def _decode(stream: object, path: Path, max_pixels: int) -> Image.Image:
 def _orientation(image: Image.Image) -> int:
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # broken EXIF says nothing about the orientation; the pixels are whole
+    except Exception:  # broken EXIF: no orientation, but the pixels are intact
         return 1
 
 
@@ -126,10 +111,10 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 
 
 def find_images(folder: Path | str) -> list[Path]:
-    """Every picture below a folder, by suffix, sorted by path; hidden files and folders are left out.
+    """Every image below a folder, by suffix, sorted by path; hidden files and folders are skipped.
 
     Raises:
-        DatasetError: if the folder is missing, unreadable, or holds no picture.
+        DatasetError: if the folder is missing, unreadable, or holds no image.
     """
     folder = Path(folder)
     if not folder.is_dir():

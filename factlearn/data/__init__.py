@@ -1,4 +1,4 @@
-"""Sources of pictures and facts, one module each; all give a `FactDataset`."""
+"""Sources of labelled images, one module each (see `registry`), and their split into tasks."""
 
 from factlearn.data.samples import SPLITS, FactDataset, Sample
 

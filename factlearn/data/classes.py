@@ -1,10 +1,10 @@
-"""What every source of classification tasks gives: a sequence of tasks, each with classes of its own."""
+"""What every source of classes gives: a sequence of tasks, each with classes of its own."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,14 @@ class Pictures:
     """Image files and the number of each one's class.
 
     Attributes:
-        root: the folder that the ids of images start from.
+        root: the folder that paths are relative to in fingerprints.
+        row_length: see `Rows`; images have none.
     """
 
     paths: tuple[Path, ...]
     labels: Labels
     root: Path
+    row_length: ClassVar[None] = None
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -36,30 +38,35 @@ class Pictures:
         return replace(self, paths=tuple(self.paths[row] for row in kept), labels=self.labels[kept])
 
     def identity(self) -> Any:
-        """What fixes these images: their places below the root, sizes and labels."""
+        """Paths below the root, file sizes and labels."""
         try:
             return [[p.relative_to(self.root).as_posix(), p.stat().st_size] for p in self.paths], self.labels.tolist()
         except OSError as error:
-            raise DatasetError(f"The image {error.filename} is not there any more.") from error
+            raise DatasetError(f"The image {error.filename} no longer exists.") from error
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Images that are short vectors of numbers, such as the digits, and the number of each one's class."""
+    """Examples that are rows of numbers, such as the digits, and the number of each one's class."""
 
     values: NDArray[np.float32]
     labels: Labels
+
+    @property
+    def row_length(self) -> int:
+        """How many numbers each row has."""
+        return int(self.values.shape[1])
 
     def __len__(self) -> int:
         return len(self.values)
 
     def of_class(self, label: int) -> "Rows":
-        """Only the images of one class."""
+        """Only the rows of one class."""
         kept = self.labels == label
         return Rows(self.values[kept], self.labels[kept])
 
     def identity(self) -> Any:
-        """What fixes these images."""
+        """A digest of the numbers, and the labels."""
         return fingerprint(self.values.tobytes()), self.labels.tolist()
 
 
@@ -68,7 +75,7 @@ Examples = Pictures | Rows
 
 @dataclass(frozen=True)
 class ClassTask:
-    """One task: its classes, and images of them to learn from and to be tested on."""
+    """One task: its classes, and examples of them to learn from and to test on."""
 
     name: str
     classes: tuple[str, ...]
@@ -87,18 +94,28 @@ class ClassTask:
 
 @dataclass(frozen=True)
 class ClassSequence:
-    """Tasks in the order in which they are learned."""
+    """Tasks in the order they are learned."""
 
     name: str
     tasks: tuple[ClassTask, ...]
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for exactly these tasks, classes and images, wherever they lie."""
+        """Identifies exactly these tasks, classes and examples, wherever they are stored."""
         return fingerprint(*([t.name, t.classes, t.train.identity(), t.test.identity()] for t in self.tasks))
 
+    @property
+    def row_length(self) -> int | None:
+        """How many numbers each example has, if examples are rows; None if they are images."""
+        return self.tasks[0].train.row_length
+
+    def select(self, names: Sequence[str] | None) -> "ClassSequence":
+        """The tasks of these names, in this order; all if None."""
+        by_name = {task.name: task for task in self.tasks}
+        return replace(self, tasks=tuple(by_name[name] for name in choose_tasks(list(by_name), names, self.name)))
+
     def find_class(self, name: str) -> tuple[int, int]:
-        """The numbers of a class's task and of the class in it; `task/class` where two tasks have it."""
+        """The position of a class's task, and of the class in it; write `task/class` where several tasks have it."""
         places = [
             (number, label)
             for number, task in enumerate(self.tasks)
@@ -119,28 +136,27 @@ class ClassSequence:
         return places[0]
 
 
-def pictures_of(samples: Iterable[tuple[Path, str]], classes: Sequence[str], root: Path) -> Pictures:
-    """Paths with the names of their classes, numbered."""
-    numbers = {name: number for number, name in enumerate(classes)}
-    kept = [(path, numbers[name]) for path, name in samples if name in numbers]
-    return Pictures(tuple(path for path, _ in kept), np.array([n for _, n in kept], np.int64), root)
-
-
 def task_of(
     name: str, train: Sequence[tuple[Path, str]], test: Sequence[tuple[Path, str]], root: Path, limit: int | None = None
 ) -> ClassTask:
-    """A task of the classes that have images on both sides; the first `limit` of them, evenly spread, if given."""
+    """A task of the classes that have images on both sides, at most `limit` of them, evenly spread."""
     classes = sorted({label for _, label in train} & {label for _, label in test})
     if limit is not None and limit < len(classes):
         classes = [classes[place * len(classes) // limit] for place in range(limit)]
-    return ClassTask(name, tuple(classes), pictures_of(train, classes, root), pictures_of(test, classes, root))
+    return ClassTask(name, tuple(classes), _pictures(train, classes, root), _pictures(test, classes, root))
 
 
 def choose_tasks(tasks: Sequence[str], wanted: Sequence[str] | None, source: str) -> list[str]:
-    """The names of the tasks that were asked for, in that order; all if nothing was said."""
+    """The names of the tasks asked for, in that order; all if None."""
     for name in wanted or ():
         if name not in tasks:
             raise DatasetError(f"{source} has no task {name!r}; its tasks are {', '.join(tasks)}.")
     if wanted is not None and len(set(wanted)) != len(wanted):
         raise DatasetError(f"data.tasks names a task twice: {', '.join(wanted)}.")
     return list(tasks if wanted is None else wanted)
+
+
+def _pictures(samples: Iterable[tuple[Path, str]], classes: Sequence[str], root: Path) -> Pictures:
+    numbers = {name: number for number, name in enumerate(classes)}
+    kept = [(path, numbers[name]) for path, name in samples if name in numbers]
+    return Pictures(tuple(path for path, _ in kept), np.array([n for _, n in kept], np.int64), root)

@@ -1,8 +1,12 @@
-"""scikit-learn's digits as sequences of tasks: permuted, and split by class. Complete offline, learned in seconds."""
+"""The sources `permuted-digits` and `split-digits`: scikit-learn's digits as tasks; offline, learned in seconds."""
+
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from factlearn.data.classes import ClassSequence, ClassTask, Rows
+from factlearn.data.registry import ClassSourceConfig, source
 from factlearn.errors import DatasetError
 
 _PIXELS = 64
@@ -10,21 +14,48 @@ _DIGITS = 10
 _TEST_SHARE = 5
 
 
-def permuted_digits(count: int, seed: int) -> ClassSequence:
-    """`count` tasks, each all ten digits with their pixels in a fixed random order of its own."""
+class DigitsConfig(ClassSourceConfig):
+    """What both sources share."""
+
+    count: int = Field(5, ge=1, le=100)
+    """How many tasks to make."""
+
+
+class PermutedDigitsConfig(DigitsConfig):
+    """Permuted digits."""
+
+    source: Literal["permuted-digits"] = "permuted-digits"
+
+
+class SplitDigitsConfig(DigitsConfig):
+    """Split digits."""
+
+    source: Literal["split-digits"] = "split-digits"
+
+
+@source(
+    "permuted-digits",
+    learn="classes",
+    config=PermutedDigitsConfig,
+    summary="all ten digits in each task, their pixels in a different order each time",
+)
+def open_permuted_digits(config: DigitsConfig, seed: int) -> ClassSequence:
+    """Tasks with all ten digits, each with a fixed random order of pixels of its own."""
     train, test = _sides(seed)
     generator = np.random.default_rng([seed, 1])
     classes = tuple(str(digit) for digit in range(_DIGITS))
     tasks = []
-    for number in range(1, count + 1):
+    for number in range(1, config.count + 1):
         order = generator.permutation(_PIXELS)
         sides = (Rows(np.ascontiguousarray(side.values[:, order]), side.labels) for side in (train, test))
         tasks.append(ClassTask(f"order {number}", classes, *sides))
-    return ClassSequence("permuted digits", tuple(tasks))
+    return ClassSequence("permuted digits", tuple(tasks)).select(config.tasks)
 
 
-def split_digits(count: int, seed: int) -> ClassSequence:
-    """`count` tasks of different digits; five tasks of two by default."""
+@source("split-digits", learn="classes", config=SplitDigitsConfig, summary="different digits in each task")
+def open_split_digits(config: DigitsConfig, seed: int) -> ClassSequence:
+    """Tasks of different digits; by default five tasks of two digits."""
+    count = config.count
     if _DIGITS % count or count > _DIGITS // 2:
         raise DatasetError(f"Ten digits cannot be split into {count} tasks of equal size; set data.count to 1, 2 or 5.")
     train, test = _sides(seed)
@@ -37,11 +68,11 @@ def split_digits(count: int, seed: int) -> ClassSequence:
             kept = np.isin(side.labels, digits)
             sides.append(Rows(side.values[kept], side.labels[kept] - first))
         tasks.append(ClassTask(f"{first}-{digits[-1]}", tuple(map(str, digits)), *sides))
-    return ClassSequence("split digits", tuple(tasks))
+    return ClassSequence("split digits", tuple(tasks)).select(config.tasks)
 
 
 def _sides(seed: int) -> tuple[Rows, Rows]:
-    """Four of five images train; pixels are standardised by the training side's."""
+    """Four out of five images are for training; pixels are standardised by the training side's mean and deviation."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)

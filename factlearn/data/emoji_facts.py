@@ -1,8 +1,8 @@
 """Which fact each emoji's name states.
 
-The CLDR short names of people read like facts once the skin tone is stripped: *man rowing boat* is `<man,
-rowing, boat>`, *woman climbing* is `<woman, climbing>`. What follows the subject is looked up in `ACTIONS`;
-names that do not start with their subject are listed whole in `WHOLE_NAMES`; plain things in `OBJECTS`.
+The CLDR short names of people read like facts once the skin tone is stripped: *man rowing boat* is `<man, rowing,
+boat>`, *woman climbing* is `<woman, climbing>`. What follows the subject is looked up in `ACTIONS`; names that do not
+start with their subject are listed in `WHOLE_NAMES`, things in `OBJECTS`.
 """
 
 from factlearn.facts import Fact
@@ -75,7 +75,7 @@ WHOLE_NAMES: dict[str, tuple[str, ...]] = {
     "woman and man holding hands": ("couple", "holding", "hands"),
 }
 
-# Common things, by name; the second is the everyday word where the name is another.
+# Common things by name, and the everyday word where that is a different one.
 OBJECTS: dict[str, str] = {
     # animals
     **dict.fromkeys(("dog", "cat", "horse", "cow", "pig", "elephant", "monkey", "rabbit", "bird"), ""),
@@ -88,7 +88,7 @@ OBJECTS: dict[str, str] = {
     **dict.fromkeys(("bus", "motorcycle", "airplane", "helicopter", "ship", "sailboat", "tractor"), ""),
     "automobile": "car",
     "bicycle": "bike",
-    # things about the house
+    # household things
     **dict.fromkeys(("chair", "bed", "umbrella", "camera", "television", "laptop", "key", "scissors"), ""),
     **dict.fromkeys(("hammer", "guitar", "violin", "balloon"), ""),
     # outdoors
@@ -96,19 +96,8 @@ OBJECTS: dict[str, str] = {
     "deciduous tree": "tree",
 }
 
-SPORT_ACTIONS = frozenset(
-    {
-        *(("riding", thing) for thing in ("bike", "mountain bike", "surfboard", "horse", "snowboard", "skis")),
-        *(("playing", game) for game in ("golf", "handball", "water polo")),
-        ("bouncing", "ball"),
-        ("lifting", "weights"),
-        ("rowing", "boat"),
-        *((action,) for action in ("swimming", "climbing", "cartwheeling", "running", "fencing", "wrestling")),
-    }
-)
-
 ALIASES = {"facepalming": "covering face"}
-"""Units whose own words have no vector in common word-vector sets, and the words to use instead."""
+"""Units whose words are missing from common word-vector sets, and what to use instead."""
 
 
 def fact_of_name(name: str) -> Fact | None:
@@ -126,8 +115,3 @@ def fact_of_name(name: str) -> Fact | None:
     if subject in SUBJECTS + GROUPS and rest in ACTIONS:
         return Fact(subject, *ACTIONS[rest])
     return None
-
-
-def is_sport(fact: Fact) -> bool:
-    """Whether the fact is of somebody doing a sport."""
-    return fact.units[1:] in SPORT_ACTIONS

@@ -1,21 +1,53 @@
-"""A manifest: a table of images, each with its side (train or test) and the fact it shows.
+"""The source `manifest`: a table of images, each with its side (train or test) and the fact it shows.
 
-Columns: `path`, `split`, `subject`, `predicate`, `object`; any others are kept as the samples' metadata.
-Paths start from the manifest's folder. An image may stand under several facts, in as many rows.
+Columns: `path`, `split`, `subject`, `predicate`, `object`; any others are kept as the samples' metadata. Paths are
+relative to the manifest's folder. An image that shows several facts has one row per fact.
 """
 
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
+from pydantic import model_validator
+
+from factlearn.config import Located
+from factlearn.data.checking import readable
+from factlearn.data.registry import SourceConfig, source
 from factlearn.data.rows import COLUMNS, Row, read_rows
 from factlearn.data.samples import SPLITS, FactDataset, Sample
 from factlearn.errors import DatasetError, FactError
 from factlearn.facts import Fact
+from factlearn.progress import say
 
 _LISTED = 20
 OnError = Literal["refuse", "skip"]
+
+
+class ManifestConfig(SourceConfig):
+    """A manifest."""
+
+    source: Literal["manifest"] = "manifest"
+    manifest: Located
+    """A CSV, TSV, JSONL or Parquet file with the columns path, split, subject, predicate, object."""
+    root: Located | None = None
+    """The folder that the manifest's paths are relative to; its own folder if not given."""
+    on_error: OnError = "refuse"
+    """What to do with a row or an image that cannot be used."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _manifest_named(cls, raw: Any) -> Any:
+        if isinstance(raw, Mapping) and raw.get("manifest") is None:
+            raise ValueError("manifest: name the file, here or with --set data.manifest=FILE")
+        return raw
+
+
+@source("manifest", learn="facts", config=ManifestConfig, summary="your own images, listed in a table with their facts")
+def open_manifest(config: ManifestConfig, seed: int) -> FactDataset:
+    """The facts that a section asks for; images are decoded first only if the damaged ones are to be skipped."""
+    dataset = read_manifest(config.manifest, root=config.root, on_error=config.on_error, report=say)
+    return readable(dataset, say) if config.on_error == "skip" else dataset
 
 
 def read_manifest(
@@ -28,10 +60,10 @@ def read_manifest(
     """Read a manifest, checking every row before any is used.
 
     Args:
-        path: a .csv, .tsv, .jsonl or .parquet file.
-        root: the folder that relative paths start from; the manifest's own if not given.
-        on_error: "refuse" raises one error that lists the problem rows; "skip" leaves them out.
-        report: called with a line of text for each row left out.
+        path: a file with one of the `MANIFEST_SUFFIXES`.
+        root: the folder that paths are relative to; the manifest's own if not given.
+        on_error: "refuse" raises one error that lists the problem rows; "skip" skips them.
+        report: called with one line of text per skipped row.
 
     Raises:
         DatasetError: if the file cannot be read, or rows have problems (with "skip": if no row is left).
@@ -50,7 +82,7 @@ def read_manifest(
         raise DatasetError(_listed(path, problems))
     if report:
         for problem in problems:
-            report(f"{path.name}, {problem}; left out")
+            report(f"{path.name}, {problem}; skipped")
     if not reader.samples:
         left = f": {_listed(path, problems)}" if problems else "."
         raise DatasetError(f"The manifest {path} has no usable rows{left}")
@@ -79,8 +111,7 @@ class _Reader:
         """Add the row's sample.
 
         Raises:
-            DatasetError, FactError: if something is wrong with the row; the message is for its place in the
-                listing.
+            DatasetError, FactError: if something is wrong with the row, without saying which row.
         """
         if row.problem:
             raise DatasetError(row.problem)
@@ -94,14 +125,14 @@ class _Reader:
         fact = self._fact(values)
         key = (str(PurePosixPath(name)), fact)
         if key in self._places:
-            raise DatasetError(f"{name} with {fact} is there already, on {self._places[key]}")
+            raise DatasetError(f"{name} with {fact} is already listed, on {self._places[key]}")
         if missing := self._missing(name):
             raise DatasetError(missing)
         self._places[key] = row.place
         self._add(key[0], self._root / name, fact, split, values)
 
     def _add(self, name: str, path: Path, fact: Fact, split: str, values: Mapping[str, str]) -> None:
-        """A path that was used before is told apart by its fact, so that ids stay unique and stable."""
+        """From its second row on, an image's id includes the fact, so that ids stay unique and stable."""
         identity = name if name not in self._ids else f"{name}#{fact}"
         self._ids.add(identity)
         metadata = {key: value for key, value in values.items() if key not in COLUMNS}
@@ -114,7 +145,7 @@ class _Reader:
         return self._facts[units]
 
     def _missing(self, name: str) -> str:
-        """What is wrong with the file itself, if anything; asked once a file."""
+        """What is wrong with the image file, if anything; looked up once per file."""
         if name not in self._absent:
             path = self._root / name
             try:

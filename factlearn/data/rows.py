@@ -1,4 +1,4 @@
-"""Reading a manifest's rows: CSV, TSV, JSONL or Parquet become numbered mappings of text."""
+"""Reading a manifest's rows: CSV, TSV, JSON lines and Parquet become numbered mappings of text."""
 
 import csv
 import io
@@ -26,21 +26,14 @@ class Row:
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Read the rows of a manifest by its suffix; a row that cannot be read carries its problem.
+    """Read a manifest by its suffix; a row that cannot be read carries its problem.
 
     Raises:
         DatasetError: if the file as a whole cannot be used: missing, of an unknown kind, or lacking a column.
     """
-    readers: dict[str, Callable[[Path], Iterator[Row]]] = {
-        ".csv": _read_csv,
-        ".tsv": _read_csv,
-        ".jsonl": _read_jsonl,
-        ".ndjson": _read_jsonl,
-        ".parquet": _read_parquet,
-    }
-    reader = readers.get(path.suffix.lower())
+    reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise DatasetError(f"The manifest {path} is of an unknown kind; use .csv, .tsv, .jsonl or .parquet.")
+        raise DatasetError(f"The manifest {path} is of an unknown kind; use {', '.join(MANIFEST_SUFFIXES)}.")
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise DatasetError(f"The manifest {path} {what}; name the file that lists the images.")
@@ -51,7 +44,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def _misspelt(missing: str, present: Sequence[str]) -> str:
-    """A hint if one of the columns looks like a misspelling of the missing one."""
+    """A hint if a column looks like a misspelling of the missing one."""
     close = get_close_matches(missing, [name for name in present if name not in COLUMNS], n=1, cutoff=0.75)
     return f" (is {close[0]!r} meant?)" if close else ""
 
@@ -110,7 +103,7 @@ def _as_text(value: Any) -> str:
 
 
 def _row_of_object(place: str, raw: Mapping[Any, Any]) -> Row:
-    """A row whose values have types of their own: the fact's columns must be text, the others become text."""
+    """A row with typed values: our own columns must be text, any others are converted."""
     names = {key: str(key).strip().lower() for key in raw}
     values = {names[key]: _as_text(value) for key, value in raw.items()}
     for key, value in raw.items():
@@ -154,3 +147,14 @@ def _read_parquet(path: Path) -> Iterator[Row]:
         for raw in batch.to_pylist():
             number += 1
             yield _row_of_object(f"row {number}", raw)
+
+
+_READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
+    ".parquet": _read_parquet,
+}
+MANIFEST_SUFFIXES = tuple(_READERS)
+"""What the name of a manifest ends in, lower case."""

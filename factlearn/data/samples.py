@@ -1,4 +1,4 @@
-"""What every source of pictures gives: samples, each a picture with the fact it shows, if that is known."""
+"""What every source of facts gives: samples, each an image with the fact it shows, if known."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,12 +14,11 @@ SPLITS = ("train", "test")
 
 @dataclass(frozen=True)
 class Sample:
-    """One picture under one fact.
+    """One image with one fact it shows.
 
     Attributes:
-        id: stable, unique in its dataset, independent of where the dataset lies.
-        path: the picture's file.
-        fact: what it shows; None where nobody said.
+        id: stable, unique in its dataset, independent of where the dataset is stored.
+        fact: None if unlabelled.
         split: "train", "test" or "" (neither).
         metadata: anything else the source knows, as text.
     """
@@ -38,7 +37,7 @@ class FactDataset:
     Attributes:
         name: for people and run records.
         samples: in a fixed order.
-        aliases: units whose word vector is that of other words.
+        aliases: units that use the word vector of other words.
     """
 
     name: str
@@ -58,7 +57,7 @@ class FactDataset:
         return tuple(sorted({sample.fact for sample in self.samples if sample.fact is not None}))
 
     def of_split(self, split: str) -> Self:
-        """The samples of one side."""
+        """The training or the test samples."""
         if split not in SPLITS:
             raise DatasetError(f"There is no split {split!r}; the splits are {' and '.join(SPLITS)}.")
         return self._where(sample for sample in self.samples if sample.split == split)
@@ -72,7 +71,7 @@ class FactDataset:
         return replace(self, samples=tuple(samples))
 
     def fingerprint(self) -> str:
-        """A short name for exactly these samples: ids, facts, splits and file sizes, wherever they lie."""
+        """Identifies exactly these samples by ids, facts, splits and file sizes, wherever they are stored."""
         rows = [[s.id, s.fact.units if s.fact else None, s.split, _size(s.path)] for s in self.samples]
         return fingerprint(rows, dict(self.aliases))
 
@@ -87,4 +86,4 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError as error:
-        raise DatasetError(f"The picture {path} is not there any more: {error.strerror}.") from error
+        raise DatasetError(f"The image {path} cannot be read any more: {error.strerror}.") from error

@@ -9,12 +9,39 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
+from factlearn.config import Located, Section
+from factlearn.data.samples import FactDataset
 from factlearn.errors import DatasetError, FactError
-from factlearn.facts import Fact
+from factlearn.facts import Fact, FactQuery, Relevance
 from factlearn.files import write_json
+from factlearn.language import LanguageSpace
 
 Linkage = Literal["ward", "complete", "average"]
+
+
+class TasksConfig(Section):
+    """How the facts are split into tasks."""
+
+    method: Literal["random", "agglomerative", "file"] = "random"
+    count: int = Field(4, ge=1)
+    trials: int = Field(100, ge=1)
+    """Number of random splits to draw; the best balanced one is kept."""
+    linkage: Linkage = "ward"
+    """The distance between two clusters of facts (method: agglomerative)."""
+    file: Located | None = None
+    """A split saved by `factlearn split` (method: file)."""
+    names: tuple[str, ...] | None = None
+    """Names for the tasks in their order."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "TasksConfig":
+        if self.method == "file" and self.file is None:
+            raise ValueError("file: name the split that `factlearn split` saved")
+        if self.names is not None and self.method != "file" and len(self.names) != self.count:
+            raise ValueError(f"names: {len(self.names)} names for {self.count} tasks")
+        return self
 
 
 @dataclass(frozen=True)
@@ -22,9 +49,7 @@ class Task:
     """A group of facts learned together.
 
     Attributes:
-        name: what people call it.
-        facts: its facts.
-        typical: for a task found by meaning, the facts nearest to its centre, nearest first.
+        typical: for a task found by clustering, the facts nearest to its centre, nearest first.
     """
 
     name: str
@@ -34,7 +59,7 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskSplit:
-    """Tasks in the order they are learned, and how they came about."""
+    """Tasks in the order they are learned, and how they were made."""
 
     method: str
     tasks: tuple[Task, ...]
@@ -83,9 +108,7 @@ class TaskSplit:
         counts = Counter(fact for task in self.tasks for fact in task.facts)
         repeated = [str(fact) for fact, count in counts.items() if count > 1]
         if repeated:
-            raise DatasetError(
-                f"{path}: {repeated[0]} stands in {counts[Fact.parse(repeated[0])]} tasks; keep it in one."
-            )
+            raise DatasetError(f"{path}: {repeated[0]} is in {counts[Fact.parse(repeated[0])]} tasks; keep it in one.")
         if not self.tasks or not all(task.facts for task in self.tasks):
             raise DatasetError(f"{path}: every task needs at least one fact.")
 
@@ -97,15 +120,51 @@ class TaskSplit:
         return TaskSplit(self.method, tuple(tasks), self.details)
 
 
+def make_tasks(config: TasksConfig, dataset: FactDataset, language: LanguageSpace, seed: int) -> TaskSplit:
+    """The tasks that a section asks for: those of the facts with training images."""
+    train, test = ([sample.fact for sample in dataset.of_split(s).samples if sample.fact] for s in ("train", "test"))
+    learned = set(train)
+    if config.method == "file":
+        assert config.file is not None
+        split = TaskSplit.load(config.file)
+        for fact in (fact for task in split.tasks for fact in task.facts):
+            if fact not in learned:
+                raise DatasetError(f"{config.file}: {fact} has no training images in {dataset.name}; remove it.")
+    elif config.method == "random":
+        tested = (fact for fact in test if fact in learned)
+        split = random_balanced(train, tested, config.count, seed=seed, trials=config.trials)
+    else:
+        split = agglomerative(fact_embeddings(sorted(learned), language), config.count, linkage=config.linkage)
+    return split.renamed(config.names) if config.names else split
+
+
+def fact_embeddings(facts: Sequence[Fact], language: LanguageSpace) -> dict[Fact, NDArray[np.float32]]:
+    """Each fact's unit vectors side by side, zeros for a missing unit: what facts are clustered by."""
+    vectors, _ = language.embed(facts)
+    return dict(zip(facts, vectors.reshape(len(facts), -1), strict=True))
+
+
+def choose_facts(patterns: Sequence[str], facts: Sequence[Fact]) -> list[Fact]:
+    """The facts that patterns such as `<person, *, tennis>` match exactly; a pattern without a match is an error."""
+    chosen: dict[Fact, None] = {}
+    for pattern in patterns:
+        query = FactQuery.parse(pattern)
+        matches = [fact for fact in facts if query.matches(fact, Relevance.EXACT)]
+        if not matches:
+            raise DatasetError(f"No fact of the dataset matches {query}; `factlearn split` lists all facts.")
+        chosen.update(dict.fromkeys(matches))
+    return list(chosen)
+
+
 def _check_count(facts: Sequence[Fact], count: int) -> None:
     if not 1 <= count <= len(facts):
         raise DatasetError(f"{len(facts)} facts cannot be split into {count} tasks; ask for 1 to {len(facts)}.")
 
 
 def imbalance(sizes: NDArray[np.float64]) -> float:
-    """How unbalanced groups are: the sum over columns of the coefficient of variation between rows.
+    """How unbalanced groups are: the coefficient of variation between rows, summed over columns.
 
-    Rows are groups; the columns are numbers of facts, training images and test images. Zero is perfect balance.
+    Rows are groups; columns count facts, training images and test images. Zero is perfect balance.
     """
     means = sizes.mean(axis=0)
     present = means > 0
@@ -120,9 +179,8 @@ def random_balanced(
     Args:
         train: the fact of every training image.
         test: the fact of every test image.
-        count: how many tasks.
-        seed: the split is the same for the same seed.
-        trials: how many random splits are drawn; the one with the least `imbalance` is kept.
+        count: number of tasks.
+        trials: number of random splits to draw; the one with the least `imbalance` is kept.
 
     The fact with the most images is always in the first task, as `<person>` is in the paper.
     """
@@ -153,13 +211,13 @@ def random_balanced(
 def agglomerative(
     embeddings: Mapping[Fact, NDArray[np.float32]], count: int, *, linkage: Linkage = "ward", typical: int = 5
 ) -> TaskSplit:
-    """Clusters of facts by the Euclidean distance of their embeddings, cut at `count`; those with more facts first.
+    """Clusters of facts by the Euclidean distance of their embeddings, largest cluster first.
 
     Args:
-        embeddings: a vector for each fact, usually its units' vectors side by side.
-        count: how many clusters.
-        linkage: what the distance between two clusters is.
-        typical: how many facts, those nearest to its centre, describe each cluster.
+        embeddings: one vector per fact, see `fact_embeddings`.
+        count: number of clusters.
+        linkage: the distance between two clusters.
+        typical: number of facts, those nearest to its centre, that describe each cluster.
     """
     from scipy.cluster.hierarchy import fcluster
 
@@ -183,7 +241,7 @@ def agglomerative(
 
 
 def linkage_matrix(vectors: NDArray[np.float64], method: str) -> NDArray[np.float64]:
-    """The tree of clusters of the vectors, as scipy writes it."""
+    """The tree of clusters of the vectors, in scipy's form."""
     from scipy.cluster.hierarchy import linkage
 
     return linkage(vectors, method=method, metric="euclidean")  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from factlearn.data.manifest import read_manifest
+from factlearn.data.rows import MANIFEST_SUFFIXES
 from factlearn.errors import DatasetError
 from factlearn.facts import Fact
 
@@ -32,7 +33,7 @@ ROWS = [
 def _write(path: Path, rows: Sequence[Row]) -> Path:
     if path.suffix == ".parquet":
         parquet.write_table(pa.Table.from_pylist(list(rows)), path)
-    elif path.suffix == ".jsonl":
+    elif path.suffix in (".jsonl", ".ndjson"):
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     else:
         with open(path, "w", newline="", encoding="utf-8") as stream:
@@ -62,9 +63,9 @@ def _csv(folder: Path, *lines: str, header: str = ",".join(HEADER)) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["list.csv", "list.tsv", "list.jsonl", "list.parquet"])
-def test_every_form_gives_the_same_samples(folder: Path, name: str) -> None:
-    dataset = read_manifest(_write(folder / name, ROWS))
+@pytest.mark.parametrize("suffix", MANIFEST_SUFFIXES)
+def test_every_form_gives_the_same_samples(folder: Path, suffix: str) -> None:
+    dataset = read_manifest(_write(folder / f"list{suffix}", ROWS))
     assert dataset.name == "list"
     assert [sample.path for sample in dataset] == [folder / row["path"] for row in ROWS]
     assert [sample.fact for sample in dataset] == [
@@ -124,7 +125,7 @@ def test_every_problem_row_is_reported_with_its_line_in_one_error(folder: Path) 
         4: "the split is 'training' instead of train or test",
         5: "has no subject",
         6: "an object but no predicate",
-        7: "a.jpg with <dog> is there already, on line 2",
+        7: "a.jpg with <dog> is already listed, on line 2",
         8: "the path is empty",
         9: "sub is not a file",
         10: "it has 3 fields instead of 5",
@@ -136,7 +137,7 @@ def test_every_problem_row_is_reported_with_its_line_in_one_error(folder: Path) 
         assert words in found
 
 
-def test_problem_rows_are_left_out_by_choice_and_reported(folder: Path) -> None:
+def test_problem_rows_are_skipped_by_choice_and_reported(folder: Path) -> None:
     said: list[str] = []
     path = _csv(folder, "a.jpg,train,dog,,", "gone.jpg,train,dog,,", "c.jpg,test,dog,,")
     dataset = read_manifest(path, on_error="skip", report=said.append)
@@ -145,7 +146,7 @@ def test_problem_rows_are_left_out_by_choice_and_reported(folder: Path) -> None:
     assert "line 3" in said[0]
 
 
-def test_leaving_out_every_row_is_an_error(folder: Path) -> None:
+def test_skipping_every_row_is_an_error(folder: Path) -> None:
     assert "no usable rows" in _refused(_csv(folder, "gone.jpg,train,dog,,"), on_error="skip")
     assert "no usable rows" in _refused(_csv(folder))
 

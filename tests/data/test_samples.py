@@ -62,5 +62,5 @@ def test_the_fingerprint_follows_content_not_place(tmp_path: Path) -> None:
 def test_a_vanished_picture_is_named(tmp_path: Path) -> None:
     dataset = _dataset(tmp_path)
     (tmp_path / "c1").unlink()
-    with pytest.raises(DatasetError, match="c1 is not there any more"):
+    with pytest.raises(DatasetError, match="c1 cannot be read any more"):
         dataset.fingerprint()

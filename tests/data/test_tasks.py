@@ -1,13 +1,28 @@
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factlearn.data.tasks import Task, TaskSplit, agglomerative, imbalance, plot_dendrogram, random_balanced
-from factlearn.errors import DatasetError
+from factlearn.config import parse_as
+from factlearn.data.samples import FactDataset, Sample
+from factlearn.data.tasks import (
+    Task,
+    TasksConfig,
+    TaskSplit,
+    agglomerative,
+    choose_facts,
+    fact_embeddings,
+    imbalance,
+    make_tasks,
+    plot_dendrogram,
+    random_balanced,
+)
+from factlearn.errors import ConfigError, DatasetError
 from factlearn.facts import Fact
+from factlearn.language import LanguageSpace
 
 counts = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 20)), min_size=1, max_size=25)
 
@@ -120,3 +135,59 @@ def test_the_dendrogram_is_a_picture_with_every_fact(tmp_path, suffix):
         assert content.startswith(b"\x89PNG")
     else:
         assert content.count(b"<!-- &lt;") == len(embeddings)
+
+
+BIKE, DOG, TREE = Fact("person", "riding", "bike"), Fact("dog", "jumping"), Fact("tree")
+
+
+@pytest.fixture
+def dataset():
+    """Three facts with training images, and a kite that is only tested."""
+    rows = [(BIKE, "train"), (DOG, "train"), (DOG, "test"), (TREE, "train"), (TREE, "test"), (Fact("kite"), "test")]
+    return FactDataset("mine", tuple(Sample(str(n), Path(str(n)), *row) for n, row in enumerate(rows)))
+
+
+@pytest.fixture
+def language(vectors_file):
+    return LanguageSpace.open(str(vectors_file), normalise=True)
+
+
+def test_random_tasks_hold_the_facts_that_can_be_learned(dataset, language):
+    split = make_tasks(TasksConfig(count=2, names=("a", "b")), dataset, language, seed=1)
+    assert [task.name for task in split.tasks] == ["a", "b"]
+    assert sorted(fact for task in split.tasks for fact in task.facts) == sorted((BIKE, DOG, TREE))
+    facts = [BIKE, DOG, TREE]
+    assert split == random_balanced(facts, [DOG, TREE], 2, seed=1, trials=100).renamed(["a", "b"])
+
+
+def test_tasks_by_meaning_cluster_the_fact_embeddings(dataset, language):
+    split = make_tasks(TasksConfig(method="agglomerative", count=2, linkage="average"), dataset, language, seed=1)
+    embeddings = fact_embeddings([BIKE, DOG, TREE], language)
+    assert split == agglomerative(embeddings, 2, linkage="average")
+    assert embeddings[DOG].shape == (24,)
+    assert not embeddings[DOG][16:].any()
+
+
+def test_tasks_of_a_file_must_have_training_images(dataset, language, tmp_path):
+    (tmp_path / "tasks.json").write_text('{"tasks": [{"name": "a", "facts": ["<tree>"]}]}')
+    config = parse_as(TasksConfig, {"method": "file", "file": "tasks.json"}, tmp_path / "run.yaml")
+    assert make_tasks(config, dataset, language, seed=0).tasks == (Task("a", (TREE,)),)
+    (tmp_path / "tasks.json").write_text('{"tasks": [{"name": "a", "facts": ["<kite>"]}]}')
+    with pytest.raises(DatasetError, match=r"tasks\.json: <kite> has no training images in mine"):
+        make_tasks(config, dataset, language, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [({"method": "file"}, "name the split"), ({"count": 2, "names": ["a"]}, "1 names for 2"), ({"count": 0}, "count")],
+)
+def test_a_section_that_makes_no_tasks_is_refused(raw, says):
+    with pytest.raises(ConfigError, match=says):
+        parse_as(TasksConfig, raw, "here")
+
+
+def test_patterns_choose_facts_in_order_and_once():
+    facts = [BIKE, DOG, TREE]
+    assert choose_facts(["<*, jumping>", "<tree>", "<dog, *>"], facts) == [DOG, TREE]
+    with pytest.raises(DatasetError, match="No fact of the dataset matches <cat>"):
+        choose_facts(["<cat>"], facts)

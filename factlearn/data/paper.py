@@ -1,15 +1,16 @@
-"""The paper's eight datasets, as their publishers lay them out, or as folders `NAME/{train,test}/CLASS/`.
+"""The source `paper`: the paper's eight datasets, as published or as folders `NAME/{train,test}/CLASS/`.
 
-Nothing is downloaded here: `SETS` says where each comes from. A set lies in ROOT/NAME, where NAME is its name below.
+Nothing is downloaded here: `SETS` says where each comes from. A dataset lies in ROOT/NAME, by its name in `SETS`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from factlearn.data.class_folders import Labelled, folder_task, split_by_name
 from factlearn.data.classes import ClassSequence, ClassTask, choose_tasks, task_of
+from factlearn.data.folder import Labelled, TaskFoldersConfig, folder_task, split_by_name
+from factlearn.data.registry import source
 from factlearn.errors import DatasetError
 from factlearn.images import find_images
 
@@ -18,12 +19,12 @@ Sides = tuple[Labelled, Labelled]
 
 @dataclass(frozen=True)
 class PaperSet:
-    """One of the eight.
+    """One of the eight datasets.
 
     Attributes:
         where: how to get it, in one line.
-        marker: a file or folder below ROOT/NAME that shows that it is there in its publisher's layout.
-        read: the training and the test images with their classes.
+        marker: a file or folder below ROOT/NAME that the publisher's layout has.
+        read: gives the training and test images with their classes.
     """
 
     where: str
@@ -37,12 +38,18 @@ def _torchvision(name: str) -> Any:
     return getattr(torchvision.datasets, name)
 
 
-def _flowers(folder: Path) -> Sides:
-    def images(split: str) -> Labelled:
-        part = _torchvision("Flowers102")(folder, split=split)
-        return [(Path(p), part.classes[label]) for p, label in zip(part._image_files, part._labels, strict=True)]
+def _images(kind: str, folder: Path, *splits: str) -> Labelled:
+    parts = [_torchvision(kind)(folder, split=split) for split in splits]
+    listed = [(part, *row) for part in parts for row in zip(part._image_files, part._labels, strict=True)]
+    return [(Path(path), part.classes[label]) for part, path, label in listed]
 
-    return images("train") + images("val"), images("test")
+
+def _flowers(folder: Path) -> Sides:
+    return _images("Flowers102", folder, "train", "val"), _images("Flowers102", folder, "test")
+
+
+def _aircraft(folder: Path) -> Sides:
+    return _images("FGVCAircraft", folder, "trainval"), _images("FGVCAircraft", folder, "test")
 
 
 def _cars(folder: Path) -> Sides:
@@ -53,16 +60,8 @@ def _cars(folder: Path) -> Sides:
     return images("train"), images("test")
 
 
-def _aircraft(folder: Path) -> Sides:
-    def images(split: str) -> Labelled:
-        part = _torchvision("FGVCAircraft")(folder, split=split)
-        return [(Path(p), part.classes[label]) for p, label in zip(part._image_files, part._labels, strict=True)]
-
-    return images("trainval"), images("test")
-
-
 def _svhn(folder: Path) -> Sides:
-    """The digits lie in one array; they are written out once as images, beside it."""
+    """The digits come as one array; they are written out once, as images beside it."""
     from PIL import Image
 
     def images(split: str) -> Labelled:
@@ -98,7 +97,7 @@ def _birds(folder: Path) -> Sides:
 
 
 def _actions(folder: Path) -> Sides:
-    """Images in which the people do one action only, seen whole."""
+    """Whole images, of those in which people do one action only."""
     base = folder / "VOCdevkit" / "VOC2012"
     lists = base / "ImageSets" / "Action"
 
@@ -115,7 +114,7 @@ def _actions(folder: Path) -> Sides:
 
 
 def _letters(folder: Path) -> Sides:
-    """Letters only, without the ten digits; the publisher gives no split, so three of ten are the test."""
+    """Letters only, without the ten digits; the publisher gives no split, so 30 % are for testing."""
     base = folder / "English" / "Img" / "GoodImg" / "Bmp"
     letters = [chr(code) for code in (*range(ord("A"), ord("Z") + 1), *range(ord("a"), ord("z") + 1))]
     images = [
@@ -178,14 +177,21 @@ SETS = {
 """The paper's order: Flower, Scenes, Birds, Cars, Aircraft, Actions, Letters, SVHN."""
 
 
-def paper_sets(root: Path, tasks: Sequence[str] | None = None, *, classes: int | None = None) -> ClassSequence:
-    """The paper's datasets that lie in `root`, by default all eight in the paper's order.
+class PaperConfig(TaskFoldersConfig):
+    """The paper's datasets."""
+
+    source: Literal["paper"] = "paper"
+
+
+@source("paper", learn="classes", config=PaperConfig, summary="the paper's eight datasets, downloaded by you")
+def open_paper(config: PaperConfig, seed: int) -> ClassSequence:
+    """The paper's datasets in the root, by default all eight in the paper's order.
 
     Raises:
-        DatasetError: naming the set that is not there and where to get it.
+        DatasetError: naming the dataset that is missing and where to get it.
     """
-    names = choose_tasks(list(SETS), tasks, "The paper")
-    return ClassSequence("paper", tuple(_task(root / name, name, classes) for name in names))
+    names = choose_tasks(list(SETS), config.tasks, "The paper")
+    return ClassSequence("paper", tuple(_task(config.root / name, name, config.classes) for name in names))
 
 
 def _task(folder: Path, name: str, classes: int | None) -> ClassTask:
@@ -200,7 +206,7 @@ def _task(folder: Path, name: str, classes: int | None) -> ClassTask:
     try:
         train, test = known.read(folder)
     except (RuntimeError, OSError, ValueError, KeyError) as error:
-        raise DatasetError(f"The dataset {name!r} in {folder} is not complete ({error}); get it again.") from error
+        raise DatasetError(f"The dataset {name!r} in {folder} is incomplete ({error}); get it again.") from error
     missing = next((path for path, _ in (*train, *test) if not path.is_file()), None)
     if missing is not None:
         raise DatasetError(f"The dataset {name!r} lacks the image {missing}; unpack it again.")
