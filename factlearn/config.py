@@ -94,7 +94,13 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
     def __iter__(self) -> Iterator[str]:
         self._load()
-        return iter(self._entries)
+        return iter(sorted(self._entries, key=self._rank))
+
+    def _rank(self, name: str) -> tuple[int, str]:
+        """Built-in variants in the order of their modules, then by name, whatever was imported first."""
+        module = _origin(self._entries[name])
+        places = [place for place, each in enumerate(self._builtin) if module.startswith(f"{each}.")]
+        return (places[0] if places else len(self._builtin), name)
 
     def __len__(self) -> int:
         self._load()
@@ -104,6 +110,14 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         if self._state != "unloaded":
             return
         self._state = "loading"  # modules may look things up while they are imported
+        try:
+            self._import_all()
+        except BaseException:
+            self._state = "unloaded"
+            raise
+        self._state = "loaded"
+
+    def _import_all(self) -> None:
         for name in self._builtin:
             module = importlib.import_module(name)
             for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
@@ -113,7 +127,6 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
                 point.load()
             except Exception as error:
                 raise ConfigError(f"The {self.what} {point.name!r} ({point.value}) does not load: {error}.") from error
-        self._state = "loaded"
 
 
 class Choice:

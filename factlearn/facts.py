@@ -221,7 +221,7 @@ def read_patterns(path: Path) -> list[str]:
     """The facts and patterns in a text file, one per line; empty lines and `#` comments are ignored.
 
     Raises:
-        FactError: if the file cannot be read, names none, or a line is no fact.
+        FactError: if the file cannot be read, or names none.
     """
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -230,6 +230,4 @@ def read_patterns(path: Path) -> list[str]:
     patterns = [line for line in lines if line and not line.startswith("#")]
     if not patterns:
         raise FactError(f"{path} names no facts; write one per line, such as <person, *, tennis>.")
-    for pattern in patterns:
-        FactQuery.parse(pattern)
     return patterns

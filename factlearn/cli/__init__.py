@@ -8,6 +8,7 @@ import typer
 
 from factlearn import __version__
 from factlearn.cli import assets, experiments, index, learning
+from factlearn.cli.demo import demo
 from factlearn.cli.query import query
 from factlearn.cli.registries import list_
 from factlearn.errors import FactlearnError
@@ -21,6 +22,7 @@ app = typer.Typer(
 learning.add_commands(app)
 experiments.add_commands(app)
 app.command()(query)
+app.command()(demo)
 app.command("list")(list_)
 app.add_typer(index.app, name="index")
 app.add_typer(assets.app, name="assets")

@@ -10,18 +10,20 @@ from factlearn.cli.common import JsonOption, RunsArgument, SetOption, show, show
 
 
 def compare(runs: RunsArgument, json: JsonOption = False) -> None:
-    """Compare methods: mean and deviation over seeds, and a paired test on the facts' average precisions."""
+    """Compare methods: mean and deviation over seeds, and a paired test on facts or classes."""
+    from factlearn.cli.tables.experiments import scores_table, tests_table
     from factlearn.experiments import comparison
     from factlearn.experiments.naming import group_runs, load_runs
 
-    groups = group_runs(load_runs(runs))
+    results = load_runs(runs)
+    groups, learn = group_runs(results), results[0].run.config.learn
     scores, tests = comparison.score_methods(groups), comparison.paired_tests(groups)
     if json:
         show_json(comparison.comparison_json(scores, tests))
         return
-    show(comparison.scores_table(scores))
+    show(scores_table(scores, learn))
     if tests:
-        show(comparison.tests_table(tests))
+        show(tests_table(tests, learn))
 
 
 def report(
@@ -29,19 +31,19 @@ def report(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     query: Annotated[
         list[str] | None,
-        typer.Option(help="A fact whose images to show after each task; again for more; telling ones if not given."),
+        typer.Option(help="A fact whose images to show after each task; repeat for more; chosen for you if not given."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, max=50, help="How many images of each query.")] = 8,
+    k: Annotated[int, typer.Option("-k", min=1, max=50, help="Number of images per query.")] = 8,
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Write a PDF too; needs Chromium or Chrome.")] = False,
 ) -> None:
-    """One page of what runs, of facts or of classes, learned and forgot; every plot as SVG and CSV beside it."""
-    from factlearn.experiments.naming import load_any_runs
-    from factlearn.experiments.report import write_any_report
+    """Write one page on what runs learned and forgot, with every plot as SVG and CSV beside it."""
+    from factlearn.experiments.naming import load_runs
+    from factlearn.experiments.report import write_report
     from factlearn.experiments.report.pdf import find_browser, write_pdf
 
     browser = find_browser() if pdf else None
-    written = write_any_report(load_any_runs(runs), out, title=title, queries=query or (), k=k)
+    written = write_report(load_runs(runs), out, title=title, queries=query or (), k=k)
     if browser:
         written.append(write_pdf(out, browser))
     for path in written:
@@ -60,10 +62,9 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="Where runs and outcomes are kept.")] = Path("runs"),
 ) -> None:
-    """Repeat a table or figure of the paper; finished runs are used again, so that a sweep can be stopped."""
-    from factlearn.experiments.paper.listing import experiments_table
-    from factlearn.experiments.paper.outcome import rich_tables
-    from factlearn.experiments.paper.registry import load_experiments, run_experiment
+    """Reproduce a table or figure of the paper; finished runs are reused, so a sweep can be stopped and resumed."""
+    from factlearn.cli.tables.experiments import experiments_table, outcome_tables
+    from factlearn.experiments.paper.registry import EXPERIMENTS, run_experiment
     from factlearn.experiments.paper.request import Request
 
     def asked() -> Request:
@@ -74,10 +75,10 @@ def reproduce(
         asked().check()
         show(experiments_table(asked()))
         return
-    for each in load_experiments() if name == "all" else [name]:
+    for each in EXPERIMENTS if name == "all" else [name]:
         outcome, folder = run_experiment(each, asked())
         print(f"\n{outcome.name}: {outcome.title} ({outcome.paper}); {outcome.setting}")
-        show(*rich_tables(outcome))
+        show(*outcome_tables(outcome))
         for note in outcome.notes:
             print(note)
         print(f"{outcome.runs} runs, learned in {outcome.seconds:.0f} s; kept in {folder}")
@@ -87,7 +88,7 @@ def results(
     runs: Annotated[Path, typer.Argument(help="Where `factlearn reproduce` keeps its outcomes.")] = Path("runs"),
     out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs/results.md"),
 ) -> None:
-    """Write every outcome that is kept as one page, beside the paper's figures."""
+    """Write all outcomes as one page, next to the paper's figures."""
     from factlearn.experiments.paper.results_page import write_results
 
     write_results(runs, out)
@@ -99,14 +100,15 @@ def tune(
     set_: SetOption = None,
     rates: Annotated[str, typer.Option(help="Learning rates to try, comma-separated; around the config's own.")] = "",
     lambdas: Annotated[str, typer.Option(help="Lambdas to try, comma-separated; 0.1 to 1000 if not given.")] = "",
-    accept: Annotated[float, typer.Option(help="The share of the unpenalised MAP that is acceptable.")] = 0.95,
+    accept: Annotated[float, typer.Option(help="Share of the score without penalty that is acceptable.")] = 0.95,
     out: Annotated[Path | None, typer.Option(help="Where the trials are kept; runs/tune/NAME if not given.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Choose learning rate and lambda: the largest lambda with acceptable performance on the new task."""
-    from factlearn.config import load_config
+    from factlearn.learning.config import load_config
 
     loaded = load_config(config, set_ or ())
+    from factlearn.cli.tables.experiments import tuning_table
     from factlearn.experiments import tuning
 
     tried = {"rates": _numbers(rates, "--rates"), "strengths": _numbers(lambdas, "--lambdas") or tuning.STRENGTHS}
@@ -114,7 +116,7 @@ def tune(
     if json:
         show_json({"chosen": found.overrides(), **dataclasses.asdict(found)})
         return
-    show(tuning.tuning_table(found))
+    show(tuning_table(found))
     options = " ".join(f"--set {override}" for override in found.overrides())
     print(f"factlearn train {config} {options}")
 

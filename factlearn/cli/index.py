@@ -47,7 +47,7 @@ def build(
     """Embed images with a run's model and index them."""
     from factlearn.learning.runs import Run
 
-    opened = Run.open(run)
+    opened = Run.of_facts(run)
     from factlearn.indexing.building import build_index
 
     index = build_index(
@@ -238,7 +238,7 @@ def upgrade(index: IndexArgument) -> None:
 def _run(path: Path | None):  # type: ignore[no-untyped-def]
     from factlearn.learning.runs import Run
 
-    return None if path is None else Run.open(path)
+    return None if path is None else Run.of_facts(path)
 
 
 def _learn_importance(run, paths: list[Path]) -> None:  # type: ignore[no-untyped-def]

@@ -178,7 +178,7 @@ def split(
 ) -> None:
     """Split the facts of a dataset into tasks and show them."""
     from factlearn.cli.tables.results import tasks_table
-    from factlearn.data.registry import open_source
+    from factlearn.data.registry import open_facts
     from factlearn.data.tasks import fact_embeddings, make_tasks
     from factlearn.errors import ConfigError
     from factlearn.learning.config import FactsConfig, load_config
@@ -186,7 +186,7 @@ def split(
     loaded = load_config(config, set_ or ())
     if not isinstance(loaded, FactsConfig):
         raise ConfigError(f"{config} learns classes, whose tasks its data source gives; split works on facts.")
-    dataset = open_source(loaded.data, loaded.seed)
+    dataset = open_facts(loaded.data, loaded.seed)
     language = loaded.language.open(dataset.facts, dataset.aliases)
     tasks = make_tasks(loaded.tasks, dataset, language, loaded.seed)
     if dendrogram:

@@ -1,30 +1,27 @@
 """The command that lists what configs and commands may name."""
 
-from typing import Annotated, Any, Literal
+from importlib import import_module
+from typing import Annotated, Literal
 
 import typer
 
 from factlearn.cli.common import JsonOption, show, show_json
 
 Kind = Literal["methods", "sources", "backbones", "stores", "experiments"]
+_PLACES = {
+    "methods": "factlearn.lifelong.registry",
+    "sources": "factlearn.data.registry",
+    "backbones": "factlearn.models.backbones",
+    "stores": "factlearn.retrieval.store",
+    "experiments": "factlearn.experiments.paper.registry",
+}
 
 
 def entries(kind: str) -> dict[str, dict[str, str]]:
     """Every registered variant of a kind by name, with its title and one-line summary."""
-    registry: Any
-    if kind == "methods":
-        from factlearn.lifelong.registry import METHODS as registry
-    elif kind == "sources":
-        from factlearn.data.registry import SOURCES as registry
-    elif kind == "backbones":
-        from factlearn.models.backbones import BACKBONES as registry
-    elif kind == "stores":
-        from factlearn.retrieval.store import STORES as registry
-    else:
-        from factlearn.experiments.paper.registry import EXPERIMENTS as registry
+    registry = getattr(import_module(_PLACES[kind]), kind.upper())
     return {
-        name: {"title": getattr(entry, "title", name), "summary": getattr(entry, "summary", "")}
-        for name, entry in registry.items()
+        name: {"title": getattr(entry, "title", name), "summary": entry.summary} for name, entry in registry.items()
     }
 
 

@@ -70,6 +70,7 @@ class FactDataset:
     def _where(self, samples: Iterable[Sample]) -> Self:
         return replace(self, samples=tuple(samples))
 
+    @property
     def fingerprint(self) -> str:
         """Identifies exactly these samples by ids, facts, splits and file sizes, wherever they are stored."""
         rows = [[s.id, s.fact.units if s.fact else None, s.split, _size(s.path)] for s in self.samples]

@@ -58,7 +58,8 @@ def fact_scores(vectors: NDArray, targets: NDArray, mask: NDArray) -> NDArray[np
 
     A sum would favour facts of fewer units.
     """
-    return masked_scores(vectors, targets, mask) / np.asarray(mask).sum(axis=1)[:, None]
+    scores: NDArray[np.float64] = masked_scores(vectors, targets, mask) / np.asarray(mask).sum(axis=1)[:, None]
+    return scores
 
 
 def check_parts(what: str, vectors: NDArray) -> None:

@@ -1,8 +1,9 @@
 """Methods compared: mean and deviation over seeds, and a paired test on facts or classes.
 
 The test asks whether one method is better than another *on facts like these*: a fact's average precision (a class's
-accuracy), averaged over the seeds both methods have, is one pair. Under the null hypothesis the sign of each pair's difference is a coin toss
-(paired randomisation test, two-sided). It says nothing of other datasets, and with few seeds little of other splits.
+accuracy), averaged over the seeds both methods have, is one pair. Under the null hypothesis the sign of each pair's
+difference is a coin toss (paired randomisation test, two-sided). It says nothing of other datasets, and with few seeds
+little of other splits.
 """
 
 import math

@@ -5,7 +5,7 @@ from typing import Any
 
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.figures import COLOURS, Plot, new_figure, svg_of, tidy
-from factlearn.experiments.naming import method_title
+from factlearn.lifelong.registry import title_of
 
 MEGABYTE = 1e6
 
@@ -46,7 +46,7 @@ def lambda_curve(results: Sequence[RunResult]) -> Plot | None:
     for result in results:
         value = result.run.config.strategy.strength
         if value:
-            by_title.setdefault(method_title(result.run.config), {}).setdefault(value, []).append(result)
+            by_title.setdefault(title_of(result.run.config.strategy), {}).setdefault(value, []).append(result)
     swept = {title: values for title, values in by_title.items() if len(values) > 2}
     if not swept:
         return None

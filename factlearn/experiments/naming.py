@@ -8,28 +8,12 @@ from factlearn.evaluation.results import RunResult
 from factlearn.learning.config import RunConfig
 from factlearn.learning.results import load_result
 from factlearn.learning.runs import Run
-from factlearn.lifelong.registry import METHODS
+from factlearn.lifelong.registry import METHODS, title_of
 
 
 def explained(results: Mapping[str, RunResult]) -> dict[str, str]:
     """What each method does, in a few words."""
     return {label: METHODS.find(result.run.config.strategy.name).summary for label, result in results.items()}
-
-
-def title_of(method: str) -> str:
-    """A method as the paper writes it; the name itself where no such method is registered."""
-    return METHODS[method].title if method in METHODS else method
-
-
-def method_title(config: RunConfig) -> str:
-    """The method, and where its importance comes from if not from the training images."""
-    title = title_of(config.strategy.name)
-    sources = config.strategy.importance_sources()
-    if not sources or sources == ["train"]:
-        return title
-    if isinstance(sources[0], str):
-        return f"{title} ({'train + test' if sources[0] == 'both' else sources[0]})"
-    return f"{title} (adapted)"
 
 
 def group_runs(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
@@ -45,7 +29,7 @@ def group_runs(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
         raise RunError("A report needs at least one run.")
     by_title: dict[str, list[RunResult]] = {}
     for result in results:
-        by_title.setdefault(method_title(result.run.config), []).append(result)
+        by_title.setdefault(title_of(result.run.config.strategy), []).append(result)
     groups: dict[str, list[RunResult]] = {}
     for title, members in by_title.items():
         several = len({result.run.config.strategy.strength for result in members}) > 1

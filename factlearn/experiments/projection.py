@@ -32,7 +32,7 @@ def facts_to_project(result: RunResult, patterns: Sequence[str] = ()) -> list[Fa
 
 
 def project(results: Mapping[str, RunResult], facts: Sequence[Fact]) -> Plot | None:
-    """The facts' test images on two axes, one row per method, one column per task; None if nothing is learned one by one.
+    """The facts' test images on two axes, one row per method, one column per task; None for Joint alone.
 
     The axes are the two main directions of the images as they lay after the first stage; every later position is
     drawn on the same axes, with the first ones in grey behind it.

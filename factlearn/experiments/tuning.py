@@ -2,13 +2,13 @@
 
 The rule, the paper's made explicit ("the largest value that allows an acceptable performance on the new task"):
 
-1. A fifth of the training images of each fact is held out; test images are never looked at.
-2. Learning rate: the first task alone is learned with each rate; the best MAP on its own held-out images wins.
-3. Lambda: the second task is learned after the first with each lambda, from the largest down. The first whose MAP on
+1. A fifth of the training images of each fact or class is held out; test images are never looked at.
+2. Learning rate: the first task alone is learned with each rate; the best score on its own held-out images wins.
+3. Lambda: the second task is learned after the first with each lambda, from the largest down. The first whose score on
    the *second* task's held-out images is at least `accept` times that of lambda 0 is taken. What became of the first
    task is not looked at: its data would be gone by then.
 
-Every trial is a run below one folder, so that tuning can be interrupted and goes on.
+Every trial is a run below one folder, so that tuning can be interrupted and resumed.
 """
 
 import csv
@@ -18,20 +18,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
-from rich.table import Table
 
-from factlearn.config import RunConfig
+from factlearn.data.registry import open_classes, open_facts
 from factlearn.data.samples import FactDataset
-from factlearn.data.tasks import TaskSplit
+from factlearn.data.tasks import TaskSplit, make_tasks
 from factlearn.errors import ConfigError
-from factlearn.experiments.paper.cells import variant
 from factlearn.facts import Fact
 from factlearn.files import atomic_directory, atomic_write, write_json
-from factlearn.learning.assembly import make_tasks, open_dataset, open_language
+from factlearn.learning.config import FactsConfig, RunConfig
 from factlearn.learning.runs import Run
-from factlearn.learning.training import derived_seed, train
+from factlearn.learning.seeds import derived_seed
+from factlearn.learning.training import train
 from factlearn.progress import say
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 6.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
@@ -41,11 +41,11 @@ HELD_OUT = 0.2
 
 @dataclass(frozen=True)
 class Trial:
-    """One value that was tried, and the MAP on the held-out images of the task it was tried on."""
+    """One value that was tried, and its score on the held-out images of the task it was tried on."""
 
     what: str
     value: float
-    map: float | None
+    score: float | None
     acceptable: bool
 
 
@@ -79,7 +79,7 @@ def tune(
         out: where the trials are kept.
         rates: learning rates to try; the config's own, a third of it and three times it if not given.
         strengths: values of lambda to try, in any order.
-        accept: the share of the new task's MAP without any penalty that is still acceptable.
+        accept: the share of the new task's score without any penalty that is still acceptable.
 
     Raises:
         ConfigError: if there is nothing to tune, or a value makes no sense.
@@ -93,10 +93,10 @@ def tune(
     trials = []
     for rate in tried:
         run = _trial(_with_rate(held, rate, {"name": "finetune"}), out / f"rate-{rate:g}", 1)
-        trials.append(Trial("learning rate", rate, _map_of_newest(run), True))
-    best = max(trials, key=lambda trial: trial.map or 0.0).value
+        trials.append(Trial("learning rate", rate, _newest(run), True))
+    best = max(trials, key=lambda trial: trial.score or 0.0).value
     strength, reference = None, None
-    if hasattr(config.strategy, "lambda_"):
+    if config.strategy.strength is not None:
         strength, reference, more = _tune_strength(held, best, sorted(strengths, reverse=True), accept, out)
         trials += more
     tuning = Tuning(best, strength, reference, tuple(trials))
@@ -107,16 +107,16 @@ def tune(
 def _tune_strength(
     held: RunConfig, rate: float, strengths: Sequence[float], accept: float, out: Path
 ) -> tuple[float | None, float | None, list[Trial]]:
-    """The largest acceptable lambda, the MAP without one, and what was tried."""
+    """The largest acceptable lambda, the score without one, and what was tried."""
     plain = held.strategy.model_dump(mode="json", by_alias=True)
     free = _with_rate(held, rate, {**plain, "lambda": 0.0})
     place = out / f"rate-{rate:g}-{held.strategy.name}"
     first = _trial(free, place / "first", 1)
-    reference = _map_of_newest(_second(first, free, place / "lambda-0"))
+    reference = _newest(_second(first, free, place / "lambda-0"))
     trials = [Trial("lambda", 0.0, reference, True)]
     for value in strengths:
         run = _second(first, _with_rate(held, rate, {**plain, "lambda": value}), place / f"lambda-{value:g}")
-        found = _map_of_newest(run)
+        found = _newest(run)
         enough = (found or 0.0) >= accept * (reference or 0.0)
         trials.append(Trial("lambda", value, found, enough))
         if enough:
@@ -125,7 +125,7 @@ def _tune_strength(
 
 
 def _trial(config: RunConfig, folder: Path, stages: int) -> Run:
-    """The run in the folder with this many stages, learned or gone on with where needed."""
+    """The run in the folder with this many stages, learned or resumed where needed."""
     if (folder / "config.yaml").is_file():
         run = Run.open(folder)
         if run.config == config:
@@ -136,7 +136,7 @@ def _trial(config: RunConfig, folder: Path, stages: int) -> Run:
 
 
 def _second(first: Run, config: RunConfig, folder: Path) -> Run:
-    """Go on from the first task with another lambda, which the first task did not depend on."""
+    """Continue from the first task with another lambda, which the first task did not depend on."""
     if not (folder / "config.yaml").is_file() or Run.open(folder).config != config:
         with atomic_directory(folder) as copy:
             shutil.copytree(first.folder, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("checkpoint"))
@@ -145,24 +145,28 @@ def _second(first: Run, config: RunConfig, folder: Path) -> Run:
     return _trial(config, folder, 2)
 
 
-def _map_of_newest(run: Run) -> float | None:
-    """MAP of the newest task on its own held-out images; nothing else is looked at."""
-    stage = run.stage(run.finished_stages())
-    found = stage["evaluation"]["exact"]["tasks"][stage["tasks"][-1]]["map"]
-    return None if found is None else float(found)
+def _newest(run: Run) -> float | None:
+    """The newest task on its own held-out images; nothing else is looked at."""
+    result = run.result()
+    return result.course(result.learned[-1][-1])[-1]
 
 
 def _with_rate(config: RunConfig, rate: float, strategy: dict[str, Any]) -> RunConfig:
     training = {**config.training.model_dump(mode="json"), "learning_rate": rate}
-    return variant(config, training=training, strategy=strategy)
+    return config.changed(training=training, strategy=strategy)
 
 
 def _held_out(config: RunConfig, out: Path) -> RunConfig:
-    """The config over the first two tasks' training images alone, a fifth of each fact's held out as test images."""
-    dataset = open_dataset(config.data)
-    tasks = make_tasks(config.tasks, dataset, open_language(config.language, dataset), config.seed)
-    if len(tasks.tasks) < 2:
-        raise ConfigError("Tuning learns a second task after a first; set tasks.count to at least 2.")
+    """The config over the first two tasks' training images alone, a fifth of each fact or class held out as tests."""
+    changes = _held_out_facts(config, out) if isinstance(config, FactsConfig) else _held_out_classes(config, out)
+    return config.changed(**changes, evaluation={"batch_size": config.evaluation.batch_size})
+
+
+def _held_out_facts(config: FactsConfig, out: Path) -> dict[str, Any]:
+    dataset = open_facts(config.data, config.seed)
+    language = config.language.open(dataset.facts, dataset.aliases)
+    tasks = make_tasks(config.tasks, dataset, language, config.seed)
+    _check_two(len(tasks.tasks))
     two = TaskSplit(tasks.method, tasks.tasks[:2], tasks.details)
     facts = {fact for task in two.tasks for fact in task.facts}
     manifest = (out / "held-out.csv").resolve()
@@ -171,14 +175,44 @@ def _held_out(config: RunConfig, out: Path) -> RunConfig:
         with atomic_write(manifest) as stream:
             stream.write(text)
     two.save(out / "tasks.json")
-    language = config.language.model_dump(mode="json")
-    return variant(
-        config,
-        data={"source": "manifest", "manifest": str(manifest), "on_error": config.data.on_error},
-        language={**language, "aliases": {**dataset.aliases, **language["aliases"]}},
-        tasks={"method": "file", "file": str((out / "tasks.json").resolve())},
-        evaluation={"batch_size": config.evaluation.batch_size},
-    )
+    section = config.language.model_dump(mode="json")
+    on_error = getattr(config.data, "on_error", "refuse")
+    return {
+        "data": {"source": "manifest", "manifest": str(manifest), "on_error": on_error},
+        "language": {**section, "aliases": {**dataset.aliases, **section["aliases"]}},
+        "tasks": {"method": "file", "file": str((out / "tasks.json").resolve())},
+    }
+
+
+def _held_out_classes(config: RunConfig, out: Path) -> dict[str, Any]:
+    """As folders of links, one folder per task, side and class."""
+    sequence = open_classes(config.data, config.seed)
+    _check_two(len(sequence.tasks))
+    if sequence.row_length is not None:
+        raise ConfigError(f"{sequence.name} are rows of numbers; tuning holds out image files.")
+    root = (out / "held-out").resolve()
+    generator = np.random.default_rng(derived_seed(config.seed, "held out"))
+    with atomic_directory(root) as folder:
+        for task in sequence.tasks[:2]:
+            for label, name in enumerate(task.classes):
+                paths = task.train.of_class(label).paths  # type: ignore[union-attr]
+                for place, (path, side) in enumerate(zip(paths, _sides(len(paths), generator), strict=True)):
+                    link = folder / task.name / side / quote(name, safe=" ") / f"{place:05d}{path.suffix}"
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.symlink_to(path.resolve())
+    return {"data": {"source": "folder", "root": str(root), "tasks": [task.name for task in sequence.tasks[:2]]}}
+
+
+def _check_two(tasks: int) -> None:
+    if tasks < 2:
+        raise ConfigError("Tuning learns a second task after a first; the config has one.")
+
+
+def _sides(count: int, generator: np.random.Generator) -> list[str]:
+    """Which of some images to hold out: a fifth, at least one if there are two."""
+    aside = max(1, round(HELD_OUT * count)) if count > 1 else 0
+    held = set(generator.permutation(count)[:aside].tolist())
+    return ["test" if place in held else "train" for place in range(count)]
 
 
 def held_out_manifest(train: FactDataset, seed: int) -> str:
@@ -193,21 +227,7 @@ def held_out_manifest(train: FactDataset, seed: int) -> str:
     writer.writerow(("path", "split", "subject", "predicate", "object"))
     for fact in sorted(by_fact):
         paths = sorted(set(by_fact[fact]))
-        aside = max(1, round(HELD_OUT * len(paths))) if len(paths) > 1 else 0
-        held = set(generator.permutation(len(paths))[:aside].tolist())
         units = [*fact.units, "", ""][:3]
-        writer.writerows([(str(path), "test" if i in held else "train", *units) for i, path in enumerate(paths)])
+        sides = zip(paths, _sides(len(paths), generator), strict=True)
+        writer.writerows([(str(path), side, *units) for path, side in sides])
     return stream.getvalue()
-
-
-def tuning_table(tuning: Tuning) -> Table:
-    """Every trial, and what was chosen."""
-    table = Table(title="MAP on the new task's held-out images")
-    for column in ("tried", "value", "MAP", "acceptable"):
-        table.add_column(column, justify="left" if column == "tried" else "right")
-    for trial in tuning.trials:
-        chosen = trial.value == (tuning.learning_rate if trial.what == "learning rate" else tuning.strength)
-        score = "-" if trial.map is None else f"{trial.map:.3f}"
-        verdict = "chosen" if chosen else "" if trial.what == "learning rate" else "yes" if trial.acceptable else "no"
-        table.add_row(trial.what, f"{trial.value:g}", score, verdict)
-    return table

@@ -1,4 +1,4 @@
-"""Fact indexes of a run's model: building them, adding images, and keeping them in step with a model that keeps learning."""
+"""Building fact indexes with a run's model, and adding images to them."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.data.registry import open_source
+from factlearn.data.registry import open_facts
 from factlearn.data.rows import MANIFEST_SUFFIXES
 from factlearn.data.samples import FactDataset, Sample
 from factlearn.errors import DatasetError, FactIndexError, ImageError
@@ -17,9 +17,9 @@ from factlearn.facts import Fact
 from factlearn.files import sha256_file
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
-from factlearn.models.embedder import FactEmbedder
 from factlearn.models.inference import embed_images, embed_inputs
 from factlearn.models.inputs import open_inputs
+from factlearn.models.network import TwoPartModel
 from factlearn.progress import progress, say
 from factlearn.retrieval import FactIndex, Version
 
@@ -30,11 +30,11 @@ _COMMIT_EVERY = 4096
 def open_images(run: Run, images: str) -> FactDataset:
     """The images to index: the run's own (`test`, `train`, `all`), a folder, a manifest, or one image."""
     if images in OWN_IMAGES:
-        dataset: FactDataset = open_source(run.config.data, run.config.seed)
+        dataset: FactDataset = open_facts(run.config.data, run.config.seed)
         return dataset if images == "all" else dataset.of_split(images)
     path = Path(images).expanduser()
     if path.is_dir():
-        from factlearn.data.folder import folder_dataset
+        from factlearn.data.unlabelled import folder_dataset
 
         return folder_dataset(path)
     if path.suffix.lower() in MANIFEST_SUFFIXES:
@@ -46,7 +46,7 @@ def open_images(run: Run, images: str) -> FactDataset:
     raise DatasetError(f"There is no folder {images}; give a folder, a manifest, or one of {', '.join(OWN_IMAGES)}.")
 
 
-def version_of(run: Run, model: FactEmbedder, stage: int) -> Version:
+def version_of(run: Run, model: TwoPartModel[Any], stage: int) -> Version:
     """How an index names the model that a stage left."""
     first = run.stage(1)["model_fingerprint"]
     return Version(model.fingerprint(), first, str(run.folder.resolve()), stage)
@@ -117,7 +117,7 @@ class Embedder:
     """Embeds images with one model; what cannot be decoded is refused or left out."""
 
     run: Run
-    model: FactEmbedder
+    model: TwoPartModel[Any]
     stage: int
     skip_unreadable: bool = False
     batch_size: int = 64

@@ -20,6 +20,7 @@ from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run, load_tensors, save_tensors
 from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.lifelong.importance import Estimator, Importance
+from factlearn.lifelong.measures import Output
 from factlearn.lifelong.registry import METHODS, make_strategy
 from factlearn.lifelong.strategy import Learner, Strategy
 from factlearn.models.inputs import in_order, open_inputs
@@ -107,12 +108,16 @@ def used_importance(run: Run, suffix: LearningPart) -> Importance:
     return importance
 
 
+def _output(run: Run) -> Output:
+    return "embedding" if run.config.learn == "facts" else "scores"
+
+
 def learn_from_use(run: Run, images: Sequence[Path], batch_size: int = 64) -> Importance:
     """Add the importance of images to what the run's last model has gathered in use (the paper's Figure 1)."""
     model = load_model(run)
     path = run.folder / USAGE
     start = Importance.load(path) if path.is_file() else None
-    estimator = Estimator(model.suffix, make_strategy(run.config.strategy).use_measure(), start=start)
+    estimator = Estimator(model.suffix, make_strategy(run.config.strategy).use_measure(_output(run)), start=start)
     inputs = open_inputs(model, images, keep=False)
     with progress("importance of images in use", len(inputs)) as advance:
         for batch in in_order(inputs, batch_size):

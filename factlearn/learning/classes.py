@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from factlearn.data.classes import ClassSequence, Examples, Pictures, Rows
-from factlearn.data.registry import open_source
+from factlearn.data.registry import open_classes
 from factlearn.errors import ConfigError, RunError
 from factlearn.evaluation.classes import ClassEvaluation, Predictions, evaluate_predictions
 from factlearn.files import write_json
@@ -91,14 +91,14 @@ class ClassProblem(Problem):
     @classmethod
     def plan(cls, config: Any) -> Self:
         """A new problem from its config."""
-        sequence = open_source(config.data, config.seed)
-        if sequence.values is not None and config.model.network.blocks:
+        sequence = open_classes(config.data, config.seed)
+        if sequence.row_length is not None and config.model.network.blocks:
             raise ConfigError(
                 f"model.backbone: {config.model.network.title} looks at images, and {sequence.name} are rows of "
                 "numbers; use perceptron."
             )
         seed_initial_weights(config.seed)
-        model = build_classifier(config.model, [len(task.classes) for task in sequence.tasks], sequence.values)
+        model = build_classifier(config.model, [len(task.classes) for task in sequence.tasks], sequence.row_length)
         problem = cls(config, model, [task.name for task in sequence.tasks], sequence)
         for task in range(len(problem.tasks)):
             problem.importance_head(task)
@@ -107,7 +107,8 @@ class ClassProblem(Problem):
     @classmethod
     def of_run(cls, run: Run, model: TwoPartModel[Any]) -> Self:
         """The problem of a run directory."""
-        assert isinstance(run.config, ClassesConfig) and isinstance(model, MultiHeadClassifier)
+        assert isinstance(run.config, ClassesConfig)
+        assert isinstance(model, MultiHeadClassifier)
         return cls(run.config, model, run.task_names())
 
     @staticmethod
@@ -122,7 +123,7 @@ class ClassProblem(Problem):
     @cached_property
     def sequence(self) -> ClassSequence:
         """The tasks with their images."""
-        return open_source(self.config.data, self.config.seed)
+        return open_classes(self.config.data, self.config.seed)
 
     @property
     def fingerprint(self) -> str:
@@ -132,7 +133,7 @@ class ClassProblem(Problem):
     def save(self, run: Run) -> dict[str, Any]:
         """Write the tasks and their classes, in the order of the heads."""
         tasks = [{"name": task.name, "classes": list(task.classes)} for task in self.sequence.tasks]
-        about = {"data": self.sequence.name, "values": self.sequence.values, "tasks": tasks}
+        about = {"data": self.sequence.name, "values": self.sequence.row_length, "tasks": tasks}
         write_json(run.folder / "tasks.json", about)
         return {"data": self.sequence.name}
 
@@ -143,7 +144,7 @@ class ClassProblem(Problem):
 
     def _inputs(self, examples: Sequence[Examples], views: Sequence[View] = (PLAIN,)) -> Inputs:
         """What the learning part is fed for these examples, one group after the other."""
-        if self.sequence.values is not None:
+        if self.sequence.row_length is not None:
             return RowInputs(np.concatenate([each.values for each in examples if isinstance(each, Rows)]))
         paths = [path for each in examples if isinstance(each, Pictures) for path in each.paths]
         return open_inputs(self.model, paths, views=views)
@@ -151,7 +152,7 @@ class ClassProblem(Problem):
     def stage_data(self, stage: Sequence[int]) -> ClassStage:
         """The training images of a stage, under every view that augmentation draws from."""
         tasks = [self.sequence.tasks[task] for task in stage]
-        views = augmentation_views(self.config.training) if self.sequence.values is None else [PLAIN]
+        views = augmentation_views(self.config.training) if self.sequence.row_length is None else [PLAIN]
         numbers = np.concatenate([np.full(len(self.sequence.tasks[task].train), task) for task in stage])
         labels = np.concatenate([task.train.labels for task in tasks])
         device = self.model.device

@@ -11,7 +11,7 @@ import yaml
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from factlearn.config import Section, dump_yaml, located, parse_as, read_config
-from factlearn.data.registry import ClassData, FactData, SourceConfig, check_source
+from factlearn.data.registry import ClassData, FactData
 from factlearn.data.tasks import TasksConfig
 from factlearn.errors import ConfigError, FactError
 from factlearn.facts import FactQuery, read_patterns
@@ -102,7 +102,6 @@ class RunConfig(Section):
         method = METHODS.find(self.strategy.name)
         if self.learn not in method.problems:
             raise ValueError(f"strategy: {method.title} does not learn {self.learn}; choose another strategy")
-        check_source(self.data, self.learn)
         return self
 
     def to_yaml(self) -> str:
@@ -144,8 +143,6 @@ class ClassesConfig(RunConfig):
 
 
 SCHEMAS: dict[str, type[RunConfig]] = {"facts": FactsConfig, "classes": ClassesConfig}
-
-__all__ = ["ClassesConfig", "FactsConfig", "RunConfig", "SourceConfig", "load_config", "parse_config"]
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:

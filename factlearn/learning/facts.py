@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from factlearn.data.registry import open_source
+from factlearn.data.registry import open_facts
 from factlearn.data.samples import FactDataset
 from factlearn.data.tasks import Task, TaskSplit, choose_facts, make_tasks
 from factlearn.evaluation.facts import FactEvaluation, evaluate_vectors
@@ -81,7 +81,7 @@ class FactProblem(Problem):
     @classmethod
     def plan(cls, config: Any) -> Self:
         """A new problem from its config."""
-        dataset = open_source(config.data, config.seed)
+        dataset = open_facts(config.data, config.seed)
         language = config.language.open(dataset.facts, dataset.aliases)
         split = make_tasks(config.tasks, dataset, language, config.seed)
         subset_facts(config, dataset)
@@ -91,7 +91,8 @@ class FactProblem(Problem):
     @classmethod
     def of_run(cls, run: Run, model: TwoPartModel[Any]) -> Self:
         """The problem of a run directory."""
-        assert isinstance(run.config, FactsConfig) and isinstance(model, FactEmbedder)
+        assert isinstance(run.config, FactsConfig)
+        assert isinstance(model, FactEmbedder)
         return cls(run.config, model, run.language(), run.tasks())
 
     @staticmethod
@@ -102,7 +103,7 @@ class FactProblem(Problem):
     @cached_property
     def dataset(self) -> FactDataset:
         """The images and their facts."""
-        return open_source(self.config.data, self.config.seed)
+        return open_facts(self.config.data, self.config.seed)
 
     @property
     def fingerprint(self) -> str:

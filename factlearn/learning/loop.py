@@ -28,13 +28,12 @@ def learn_stage(
     """Learn one stage, from its checkpoint if there is one; the learner, and the bytes the strategy held meanwhile."""
     config, suffix = run.config.training, problem.model.suffix
     optimizer = make_optimizer(problem.model, config)
-    first_epoch = 0
     checkpoint = run.checkpoint(number)
+    first_epoch = checkpoint.epoch if checkpoint else 0
     if checkpoint:
         suffix.load_state_dict(checkpoint.module)
         load_momentum(optimizer, checkpoint.optimizer)
         strategy.load_state(checkpoint.strategy)
-        first_epoch = checkpoint.epoch
     run.rewind_metrics(checkpoint.metric_lines if checkpoint else run.lines_before(number))
     suffix.fit(in_order(data.inputs, run.config.evaluation.batch_size))
     module, optimizer = fabric.setup(suffix, optimizer)
@@ -76,8 +75,7 @@ def learn_stage(
             if tensorboard:
                 tensorboard.add_scalar(f"loss/stage {number}", mean, epoch + 1)
             if (epoch + 1) % config.checkpoint_epochs == 0 and epoch + 1 < epochs:
-                state = dict(suffix.state_dict())
-                momentum = momentum_of(optimizer)
+                state, momentum = dict(suffix.state_dict()), momentum_of(optimizer)
                 run.save_checkpoint(
                     Checkpoint(number, epoch + 1, run.metric_lines(), state, momentum, strategy.state())
                 )

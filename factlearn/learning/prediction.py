@@ -93,4 +93,4 @@ def _classes(run: Run, paths: Sequence[Path], tasks: Sequence[str], top: int, st
 
 def _best(path: Path, values: Any, labels: Sequence[tuple[str, str]], measure: str, top: int) -> list[Guess]:
     order = np.argsort(-values, kind="stable")[:top]
-    return [Guess(str(path), *labels[place], measure, float(values[place])) for place in order]
+    return [Guess(str(path), labels[n][0], labels[n][1], measure, float(values[n])) for n in order]

@@ -194,10 +194,10 @@ class Run:
         """Fact vectors [N, 3, D] of image files, or [3, D] of a single one."""
         from factlearn.models.inference import embed_images
 
-        single = isinstance(images, Path | str)
-        paths = [Path(image) for image in ([images] if single else images)]  # type: ignore[union-attr,list-item]
-        vectors, _ = embed_images(self.model(stage), paths)
-        return vectors[0] if single else vectors
+        if isinstance(images, Path | str):
+            vector: NDArray[np.float32] = self.embed([images], stage)[0]
+            return vector
+        return embed_images(self.model(stage), [Path(image) for image in images])[0]
 
     def predict(self, images: "Sequence[Path | str]", **options: Any) -> "list[Guess]":
         """The facts or classes that images show, see `factlearn.learning.prediction.predict`."""

@@ -64,6 +64,10 @@ class MethodConfig(Section):
         """Where the images come from that the method looks at after a task."""
         return "train"
 
+    def importance_sources(self) -> list[Source]:
+        """Every place where the method is told to look."""
+        return []
+
 
 class PenaltyConfig(MethodConfig):
     """What methods with a quadratic penalty (eq. 3) share."""
@@ -94,6 +98,10 @@ class ImportanceConfig(PenaltyConfig):
         """Where importance is measured, unless on the training images."""
         words = {"train": "", "test": "test", "both": "train + test"}
         return words[self.importance] if isinstance(self.importance, str) else "adapted"
+
+    def importance_sources(self) -> list[Source]:
+        """Every place where importance is measured."""
+        return list(self.importance.values()) if isinstance(self.importance, dict) else [self.importance]
 
     def importance_of(self, task: str) -> Source:
         """Where the importance of a task is measured."""

@@ -5,7 +5,6 @@ from typing import Any
 
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.cost_plots import draw_lambda
-from factlearn.experiments.naming import title_of
 from factlearn.experiments.paper.object_plots import memory_lines
 from factlearn.experiments.paper.objects import EIGHT, eight
 from factlearn.experiments.paper.outcome import Outcome, PaperTable, entry
@@ -64,8 +63,8 @@ def l2_vector(request: Request, outcome: Outcome) -> None:
         lost[method] = _lost(results)
         second = [PERCENT * (result.matrix()[-1][1] or 0.0) for result in results]
         entries += [
-            entry(title_of(method), "drop of the first task, points", reported[method][0], lost[method]),
-            entry(title_of(method), "accuracy on the second, %", None, second),
+            entry(METHODS[method].title, "drop of the first task, points", reported[method][0], lost[method]),
+            entry(METHODS[method].title, "accuracy on the second, %", None, second),
         ]
     outcome.tables.append(PaperTable("Two permuted tasks", entries, digits=2))
     gap = abs(mean(lost["mas"]) - mean(lost["mas-vector"]))
@@ -82,8 +81,12 @@ def memory(request: Request, outcome: Outcome) -> None:
     for method, group in objects.items():
         for step in (1, len(group[0].memory)):
             size = group[0].memory[step - 1]
-            steps.append(entry(title_of(method), f"training task {step}, MB", None, [size["training_bytes"] / 1e6]))
-            steps.append(entry(title_of(method), f"kept after task {step}, MB", None, [size["stored_bytes"] / 1e6]))
+            steps.append(
+                entry(METHODS[method].title, f"training task {step}, MB", None, [size["training_bytes"] / 1e6])
+            )
+            steps.append(
+                entry(METHODS[method].title, f"kept after task {step}, MB", None, [size["stored_bytes"] / 1e6])
+            )
     network = next(iter(objects.values()))[0].memory[-1]["model_bytes"] / 1e6
     outcome.tables.append(
         PaperTable(f"Eight object tasks, excluding the network's own {network:.0f} MB", steps, digits=1)
@@ -94,8 +97,10 @@ def memory(request: Request, outcome: Outcome) -> None:
             held[method] = result.memory[-1]
     entries = []
     for method, memory_ in held.items():
-        entries.append(entry(title_of(method), "while training, KiB", None, [memory_["training_bytes"] / KIBIBYTE]))
-        entries.append(entry(title_of(method), "between tasks, KiB", None, [memory_["stored_bytes"] / KIBIBYTE]))
+        entries.append(
+            entry(METHODS[method].title, "while training, KiB", None, [memory_["training_bytes"] / KIBIBYTE])
+        )
+        entries.append(entry(METHODS[method].title, "between tasks, KiB", None, [memory_["stored_bytes"] / KIBIBYTE]))
     own = next(iter(held.values()))["model_bytes"] / KIBIBYTE
     outcome.tables.append(
         PaperTable(f"Five permuted tasks, excluding the network's own {own:,.0f} KiB", entries, digits=0)
@@ -105,7 +110,7 @@ def memory(request: Request, outcome: Outcome) -> None:
     outcome.say(
         "after FineTune, MAS needs the least memory",
         least == "mas",
-        f"least: {title_of(least)} with {total[least] / KIBIBYTE:.0f} KiB in all, MAS {total['mas'] / KIBIBYTE:.0f} KiB",
+        f"{METHODS[least].title} with {total[least] / KIBIBYTE:.0f} KiB in all, MAS {total['mas'] / KIBIBYTE:.0f} KiB",
     )
     si, mas = held["si"], held["mas"]
     outcome.say(

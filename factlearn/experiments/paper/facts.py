@@ -5,7 +5,6 @@ from statistics import mean
 
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.comparison import gap_closed
-from factlearn.experiments.naming import title_of
 from factlearn.experiments.paper.methods import NETWORKS
 from factlearn.experiments.paper.outcome import Entry, Outcome, PaperTable, above, entry
 from factlearn.experiments.paper.paper import paper
@@ -20,6 +19,7 @@ from factlearn.experiments.paper.subsets import (
     sports_facts,
 )
 from factlearn.experiments.plots import curves
+from factlearn.lifelong.registry import METHODS
 
 IN_TURN = ("finetune", "si", "mas")
 OURS = "ridge"
@@ -29,7 +29,7 @@ _VARIANTS = {"mas-both": "MAS (train + test)", "mas-test": "MAS (test)"}
 
 def name_of(method: str) -> str:
     """A method, or a variant of one, for people."""
-    return _VARIANTS.get(method) or title_of(method)
+    return _VARIANTS.get(method) or METHODS[method].title
 
 
 @experiment("facts-four-tasks", "Table 4", "Four tasks of facts at random, three splits; and by meaning")
@@ -179,5 +179,5 @@ def subsets(request: Request, outcome: Outcome) -> None:
         for place, half in enumerate(("T11", "T12")):
             on, off = found[f"{method} {half}"], found[f"{method} {('T12', 'T11')[place]}"]
             mine, others = mean(row[place] for row in on), mean(row[place] for row in off)
-            outcome.say(f"{name_of(method)}: {half} is kept better if importance is measured on it", above(mine, others),
+            outcome.say(f"{name_of(method)}: {half} is kept better with importance measured on it", above(mine, others),
                         f"{mine:.4f} and {others:.4f}")  # fmt: skip

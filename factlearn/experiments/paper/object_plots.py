@@ -6,7 +6,7 @@ from typing import Any
 
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.figures import COLOURS, Plot, new_figure, style_of, svg_of, tidy
-from factlearn.experiments.naming import title_of
+from factlearn.lifelong.registry import METHODS
 
 PERCENT, MEGABYTE = 100.0, 1e6
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
@@ -40,9 +40,9 @@ def _bars(
     for place, (method, group) in enumerate(learned.items()):
         means = [PERCENT * mean(value(result, task) or 0.0 for result in group) for task in range(len(tasks))]
         at = [task + (place - (len(learned) - 1) / 2) * width for task in range(len(tasks))]
-        axes.bar(at, means, width * 0.95, label=title_of(method), color=COLOURS[place % len(COLOURS)],
+        axes.bar(at, means, width * 0.95, label=METHODS[method].title, color=COLOURS[place % len(COLOURS)],
                  hatch=_HATCHES[place % len(_HATCHES)], edgecolor="white", linewidth=0.3)  # fmt: skip
-        rows += [[title_of(method), task, number] for task, number in zip(tasks, means, strict=True)]
+        rows += [[METHODS[method].title, task, number] for task, number in zip(tasks, means, strict=True)]
     axes.set_xticks(range(len(tasks)), tasks, rotation=15)
     axes.set_ylabel(label)
     tidy(axes)
@@ -59,8 +59,8 @@ def memory_lines(learned: Mapping[str, Sequence[RunResult]]) -> Plot:
         for place, (method, group) in enumerate(learned.items()):
             sizes = [step[key] / MEGABYTE for step in group[0].memory]
             style = style_of(place)
-            axes.plot(range(1, len(sizes) + 1), sizes, **style, label=title_of(method))
-            rows += [[title_of(method), title, step, size] for step, size in enumerate(sizes, 1)]
+            axes.plot(range(1, len(sizes) + 1), sizes, **style, label=METHODS[method].title)
+            rows += [[METHODS[method].title, title, step, size] for step, size in enumerate(sizes, 1)]
         axes.set(xlabel="tasks learned", ylabel="MB, excluding the network")
         axes.set_title(title, fontsize=10)
         tidy(axes)

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from factlearn.evaluation.results import RunResult
-from factlearn.experiments.naming import title_of
 from factlearn.experiments.paper.object_plots import accuracy_bars, drop_bars
 from factlearn.experiments.paper.outcome import Entry, Outcome, PaperTable, entry
 from factlearn.experiments.paper.paper import paper
 from factlearn.experiments.paper.registry import experiment
 from factlearn.experiments.paper.request import Request
 from factlearn.learning.classes import test_predictions
+from factlearn.lifelong.registry import METHODS
 
 EIGHT = ("finetune", "lwf", "imm-mode", "si", "mas", "joint")
 TWO = ("finetune", "lwf", "ebll", "imm-mode", "ewc", "si", "mas")
@@ -36,7 +36,7 @@ def two_tasks(request: Request, outcome: Outcome) -> None:
     least = min(drops, key=lambda method: drops[method])
     if {"mas", "finetune"} <= drops.keys():
         outcome.say("MAS forgets the least on average", least == "mas",
-                    ", ".join(f"{title_of(m)} {drop:.1f}" for m, drop in drops.items()) + " points")  # fmt: skip
+                    ", ".join(f"{METHODS[m].title} {drop:.1f}" for m, drop in drops.items()) + " points")  # fmt: skip
         outcome.say("every method forgets less than FineTune", max(drops, key=lambda m: drops[m]) == "finetune",
                     f"FineTune {drops['finetune']:.1f} points, the others at most "
                     f"{max(d for m, d in drops.items() if m != 'finetune'):.1f}")  # fmt: skip
@@ -58,7 +58,7 @@ def train_test(request: Request, outcome: Outcome) -> None:
     for method in ("mas", "l-mas"):
         mine = [drops[f"{method} {source}"] for source in ("train", "test", "both")]
         outcome.say(
-            f"{title_of(method)}: it hardly matters which images importance is measured on (1 point at most)",
+            f"{METHODS[method].title}: it hardly matters which images importance is measured on (1 point at most)",
             max(mine) - min(mine) <= 1,
             ", ".join(f"{drop:.2f}" for drop in mine) + " points of drop",
         )
@@ -89,7 +89,7 @@ def pair_tables(
     for row, pairs in learned.items():
         of_paper = names[row]
         method, _, images = row.partition(" ")
-        title = f"{title_of(method)} {images}".strip()
+        title = f"{METHODS[method].title} {images}".strip()
         for place, (pair, group) in enumerate(pairs.items()):
             column = pair.replace(":", " → ")
             reported = drops[of_paper][place] if of_paper in drops else None
@@ -133,13 +133,18 @@ def eight_tasks(request: Request, outcome: Outcome) -> None:
         for place, task in enumerate(tasks):
             reported = accuracy[name][place] if name in accuracy and len(tasks) == 8 else None
             values = [PERCENT * (result.matrix()[-1][place] or 0.0) for result in group]
-            entries.append(entry(title_of(method), task, reported, values))
+            entries.append(entry(METHODS[method].title, task, reported, values))
         entries.append(
-            entry(title_of(method), "average", average.get(name), [PERCENT * result.final.average for result in group])
+            entry(
+                METHODS[method].title,
+                "average",
+                average.get(name),
+                [PERCENT * result.final.average for result in group],
+            )
         )
         lost = [PERCENT * found.average for result in group if (found := result.forgetting())]
         text = paper("table-6", "text")["average forgetting mas"] if method == "mas" else None
-        entries.append(entry(title_of(method), "forgetting", text, lost))
+        entries.append(entry(METHODS[method].title, "forgetting", text, lost))
     note = "the paper's tasks: " + ", ".join(paper("table-6", "tasks"))
     outcome.tables.append(PaperTable("Accuracy at the end, percent", entries, digits=1, note=note))
     outcome.plots += [accuracy_bars(learned), drop_bars(learned)]
@@ -148,7 +153,7 @@ def eight_tasks(request: Request, outcome: Outcome) -> None:
         rivals = {m: v for m, v in ends.items() if m not in ("mas", "joint")}
         best = max(rivals, key=lambda method: rivals[method])
         outcome.say("MAS has the best average of those that learn one by one", ends["mas"] >= rivals[best],
-                    f"MAS {ends['mas']:.1f} %, next {title_of(best)} {rivals[best]:.1f} %")  # fmt: skip
+                    f"MAS {ends['mas']:.1f} %, next {METHODS[best].title} {rivals[best]:.1f} %")  # fmt: skip
         outcome.say("MAS is about 2 points above SI", ends["mas"] > ends["si"],
                     f"{ends['mas']:.1f} and {ends['si']:.1f} %; the paper 52.7 and 50.5")  # fmt: skip
 
@@ -205,7 +210,7 @@ def _class_drop(result: RunResult, name: str) -> float:
     labels = result.run.data.tasks[place].test.labels
     stages = (place + 1, len(result.learned))
     then, now = (test_predictions(result.run, stage)[place].class_accuracy(label, labels) for stage in stages)
-    return then - now
+    return float(then - now)
 
 
 def few_seeds(request: Request) -> int:

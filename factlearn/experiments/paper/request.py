@@ -10,7 +10,7 @@ from factlearn.errors import ConfigError
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.paper.cells import Cell, learn_cells
 from factlearn.experiments.paper.methods import NETWORKS, STRATEGIES
-from factlearn.learning.config import RunConfig, load_config
+from factlearn.learning.config import FactsConfig, RunConfig, load_config
 from factlearn.lifelong.registry import METHODS
 
 SCALES = ("small", "full")
@@ -64,13 +64,15 @@ class Request:
         name = self.config_path.name if self.config_path else name
         return f"{name}, {self.scale} scale, {self.seeds} seed{'s' if self.seeds > 1 else ''}"
 
-    def config(self, *overrides: str) -> RunConfig:
+    def config(self, *overrides: str) -> FactsConfig:
         """The config of facts that the data and the scale stand for."""
-        if self.config_path:
-            return load_config(self.config_path, ["tasks.names=null", *overrides])
         name = "paper" if self.scale == "full" else "demo" if self.data == "emoji" else "photos"
         data = "data={source: emoji}" if self.data == "emoji" else f"data.manifest={Path(self.data).resolve()}"
-        return load_config(shipped(f"{name}.yaml"), [data, "tasks.names=null", *overrides])
+        path, own = (self.config_path, []) if self.config_path else (shipped(f"{name}.yaml"), [data])
+        config = load_config(path, [*own, "tasks.names=null", *overrides])
+        if not isinstance(config, FactsConfig):
+            raise ConfigError(f"{path} learns classes; --config is for the experiments on facts.")
+        return config
 
     def object_config(self, name: str, *overrides: str) -> RunConfig:
         """A config of classes at the scale asked for; `full` looks for the paper's datasets in the folder of data."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from factlearn.config import shipped
-from factlearn.data.registry import open_source
+from factlearn.data.registry import open_facts
 from factlearn.data.tasks import Task, make_tasks
 from factlearn.errors import DatasetError
 from factlearn.evaluation.results import RunResult
@@ -64,7 +64,7 @@ def halves(facts: Sequence[Fact], seed: int) -> tuple[list[Fact], list[Fact]]:
 def half_cells(request: Request, method: str, half: str) -> list[Cell]:
     """Two random tasks, importance of the first measured on the test images of one half of its facts."""
     config = request.config("tasks.method=random", "tasks.count=2")
-    dataset = open_source(config.data, config.seed)
+    dataset = open_facts(config.data, config.seed)
     language = config.language.open(dataset.facts, dataset.aliases)
     place = request.out / f"two-tasks/{request.data_name}"
     cells = []

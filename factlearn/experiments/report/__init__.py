@@ -3,28 +3,25 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from factlearn.classification.results import ClassResult
 from factlearn.errors import ConfigError
+from factlearn.evaluation.results import RunResult
 from factlearn.experiments.report.classes import write_class_report
-from factlearn.experiments.report.page import write_report
-from factlearn.learning.results import RunResult
+from factlearn.experiments.report.facts import write_fact_report
 
-__all__ = ["write_any_report", "write_class_report", "write_report"]
+__all__ = ["write_class_report", "write_fact_report", "write_report"]
 
 
-def write_any_report(
-    results: list[RunResult] | list[ClassResult],
+def write_report(
+    results: Sequence[RunResult],
     path: Path,
     *,
     title: str | None = None,
     queries: Sequence[str] = (),
     k: int = 8,
 ) -> list[Path]:
-    """The report on runs of either kind; see `write_report` and `write_class_report`."""
-    classes = [result for result in results if isinstance(result, ClassResult)]
-    if not classes:
-        facts = [result for result in results if isinstance(result, RunResult)]
-        return write_report(facts, path, title=title, queries=queries, k=k)
+    """The report on runs of either kind; see `write_fact_report` and `write_class_report`."""
+    if not results or results[0].run.config.learn == "facts":
+        return write_fact_report(results, path, title=title, queries=queries, k=k)
     if queries:
         raise ConfigError("--query asks for facts, and these runs learned classes; leave it out.")
-    return write_class_report(classes, path, title=title, k=k)
+    return write_class_report(results, path, title=title, k=k)

@@ -3,24 +3,31 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from factlearn.classification.results import ClassResult
-from factlearn.data.classes import ClassTask, Pictures
+from factlearn.data.classes import ClassTask
 from factlearn.errors import RunError
+from factlearn.evaluation.classes import Predictions
+from factlearn.evaluation.results import RunResult
 from factlearn.experiments import cost_plots, plots
-from factlearn.experiments.comparison import Spread
-from factlearn.experiments.course import Course, courses_of
+from factlearn.experiments.changes import Change, changes_of, changes_table, class_title, most_forgotten, telling_facts
+from factlearn.experiments.comparison import CLASS_COLUMNS, paired_tests, score_methods, scores_rows, tests_rows
 from factlearn.experiments.naming import explained, first_of_each, group_runs
-from factlearn.experiments.per_fact import FactChange, changes_table, most_forgotten, telling_facts
 from factlearn.experiments.report.pictures import Found, Moment, Retrieved, thumbnail
-from factlearn.experiments.report.sections import TITLE, Plots, about_run, learned_how, matrix_rows, write_page
+from factlearn.experiments.report.sections import (
+    TITLE,
+    Plots,
+    about_run,
+    learned_how,
+    matrix_rows,
+    notice_of,
+    write_page,
+)
 from factlearn.experiments.report.words import NOTICEABLE, forgotten_share
+from factlearn.learning.classes import test_predictions
 
 CLASSES = 4
-COLUMNS = ("method", "seeds", "average accuracy", "average forgetting", "just after learning", "not told the task")
 
 
 @dataclass(frozen=True)
@@ -35,9 +42,7 @@ class ClassGallery:
     sentence: str
 
 
-def write_class_report(
-    results: Sequence[ClassResult], path: Path, *, title: str | None = None, k: int = 8
-) -> list[Path]:
+def write_class_report(results: Sequence[RunResult], path: Path, *, title: str | None = None, k: int = 8) -> list[Path]:
     """Write the page, and beside it a folder with every plot as SVG and its numbers as CSV.
 
     Args:
@@ -58,23 +63,23 @@ def write_class_report(
     for result in shown.values():
         if result.tasks != first.tasks:
             raise RunError(f"A report needs runs over the same tasks; {result.run.folder} has others.")
-    courses, kept = courses_of(shown), Plots()
-    changes = {label: listed for label, result in shown.items() if (listed := class_changes(result))}
-    kept.add_courses(courses)
+    kept = Plots()
+    changes = {label: listed for label, result in shown.items() if (listed := changes_of(result))}
+    kept.add_courses(shown)
     if changes:
         worst = most_forgotten(changes, 16)
         kept.add(plots.fact_changes(changes, worst, kind="class", measure="accuracy"))
-    kept.add(cost_plots.memory_bars({label: result.run for label, result in shown.items()}))
-    images = {_title(task, label): int(np.sum(task.test.labels == label)) for task, label in _classes(first)}
+    kept.add(cost_plots.memory_bars(shown))
+    images = {class_title(task, label): int(np.sum(task.test.labels == label)) for task, label in _classes(first)}
     return write_page(
         "classes.html",
         path,
         kept,
         title=title or TITLE,
-        summary=_summary(courses, changes),
+        summary=_summary(shown, changes),
         explained=explained(shown),
-        tasks=[{"name": t.name, "classes": len(t.classes), "some": t.classes[:5]} for t in first.sequence.tasks],
-        matrices=[matrix_rows(label, course) for label, course in courses.items()],
+        tasks=[{"name": t.name, "classes": len(t.classes), "some": t.classes[:5]} for t in first.run.data.tasks],
+        matrices=[matrix_rows(label, result) for label, result in shown.items()],
         galleries=_galleries(shown, telling_facts(changes, CLASSES, images), k),
         forgotten=[
             {"method": label, "sentence": forgotten_share(listed, "classes", "accuracy"), "rows": listed[:10]}
@@ -82,64 +87,54 @@ def write_class_report(
         ],
         every_class=changes_table(changes),
         methods=list(changes),
-        columns=COLUMNS,
-        scores=[_score(label, group) for label, group in groups.items()],
+        columns=CLASS_COLUMNS,
+        scores=scores_rows(score_methods(groups)),
+        tests=tests_rows(paired_tests(groups)),
         seeds=max(len(group) for group in groups.values()),
-        timings=cost_plots.timings({label: result.run for label, result in shown.items()}),
+        timings=cost_plots.timings(shown),
         runs=[about_run(label, result.run, _data(result)) for label, result in shown.items()],
-        owners=first.run.config.data.source == "emoji8",
+        notice=notice_of(first.run),
         shared_head=first.run.config.model.heads == "shared",
-        **learned_how(courses),
+        **learned_how(shown),
     )
 
 
-def class_changes(result: ClassResult) -> list[FactChange]:
-    """Every class learned before the last stage, most forgotten first; empty where all was learned at once."""
-    if not result.sequential:
-        return []
-    found = []
-    last = len(result.predictions)
-    for place, task in enumerate(result.sequence.tasks[: last - 1]):
-        for label in sorted(set(task.test.labels.tolist())):
-            then, now = (_right(result, place, label, stage).mean() for stage in (place + 1, last))
-            found.append(FactChange(_title(task, label), task.name, float(then), float(now)))
-    return sorted(found, key=lambda change: (-change.lost, change.fact))
+def _classes(result: RunResult) -> list[tuple[ClassTask, int]]:
+    return [(task, label) for task in result.run.data.tasks for label in range(len(task.classes))]
 
 
-def _right(result: ClassResult, place: int, label: int, stage: int) -> Any:
-    """Which test images of a class are given it, by the task's own head, after a stage."""
-    labels = result.sequence.tasks[place].test.labels
-    return result.predictions[stage - 1][place].own[labels == label] == label
-
-
-def _title(task: ClassTask, label: int) -> str:
-    return f"{task.classes[label]} ({task.name})"
-
-
-def _classes(result: ClassResult) -> list[tuple[ClassTask, int]]:
-    return [(task, label) for task in result.sequence.tasks for label in range(len(task.classes))]
-
-
-def _galleries(shown: Mapping[str, ClassResult], names: Sequence[str], k: int) -> list[ClassGallery]:
+def _galleries(shown: Mapping[str, RunResult], names: Sequence[str], k: int) -> list[ClassGallery]:
     """Of these classes; none where inputs are not pictures."""
     first = next(iter(shown.values()))
-    by_name = {_title(task, label): (place, label)
-               for place, task in enumerate(first.sequence.tasks) for label in range(len(task.classes))}  # fmt: skip
-    return [_gallery(shown, name, *by_name[name], k) for name in names
-            if isinstance(first.sequence.tasks[by_name[name][0]].test, Pictures)]  # fmt: skip
+    if first.run.data.row_length is not None:
+        return []
+    by_name = {class_title(task, label): (place, label)
+               for place, task in enumerate(first.run.data.tasks) for label in range(len(task.classes))}  # fmt: skip
+    said = {
+        method: [test_predictions(result.run, stage) for stage in range(1, len(result.learned) + 1)]
+        for method, result in shown.items()
+    }
+    return [_gallery(shown, said, name, *by_name[name], k) for name in names]
 
 
-def _gallery(shown: Mapping[str, ClassResult], name: str, place: int, label: int, k: int) -> ClassGallery:
-    tasks = next(iter(shown.values())).sequence.tasks
-    in_turn = {method: result for method, result in shown.items() if result.sequential}
+def _gallery(
+    shown: Mapping[str, RunResult],
+    said: Mapping[str, list[list[Predictions]]],
+    name: str,
+    place: int,
+    label: int,
+    k: int,
+) -> ClassGallery:
+    tasks = next(iter(shown.values())).run.data.tasks
+    in_turn = [method for method, result in shown.items() if result.in_turn]
     moments = []
     for stage in range(place + 1, len(tasks) + 1):
-        there = {method: result for method, result in in_turn.items() if stage <= len(result.predictions)}
-        cells = [_found(method, result, place, label, stage, k) for method, result in there.items()]
+        there = [method for method in in_turn if stage <= len(said[method])]
+        cells = [_found(method, tasks[place], said[method][stage - 1][place], label, k) for method in there]
         moments.append(Moment(tasks[stage - 1].name, cells))
     moments = [moment for moment in moments if moment.found]
     reference = [
-        _found(method, result, place, label, 1, k) for method, result in shown.items() if method not in in_turn
+        _found(method, tasks[place], said[method][0][place], label, k) for method in shown if method not in in_turn
     ]
     after = {method: [c.right for m in moments for c in m.found if c.method == method] for method in in_turn}
     parts = [f"{method} {', '.join(map(str, counts))}" for method, counts in after.items() if counts]
@@ -148,46 +143,41 @@ def _gallery(shown: Mapping[str, ClassResult], name: str, place: int, label: int
     return ClassGallery(name, tasks[place].name, images, moments, reference, sentence)
 
 
-def _found(method: str, result: ClassResult, place: int, label: int, stage: int, k: int) -> Found:
-    task = result.sequence.tasks[place]
-    given = result.predictions[stage - 1][place].own
+def _found(method: str, task: ClassTask, said: Predictions, label: int, k: int) -> Found:
     rows = np.flatnonzero(task.test.labels == label)[:k]
     paths = task.test.paths  # type: ignore[union-attr]
-    images = [Retrieved(thumbnail(paths[row]), task.classes[given[row]], bool(given[row] == label)) for row in rows]
+    images = [
+        Retrieved(thumbnail(paths[row]), task.classes[said.own[row]], bool(said.own[row] == label)) for row in rows
+    ]
     taken = list(dict.fromkeys(image.label for image in images if not image.right))
     return Found(method, images, True, len(images), "right", f"taken for {', '.join(taken)}" if taken else "")
 
 
-def _summary(courses: Mapping[str, Course], changes: Mapping[str, Sequence[FactChange]]) -> list[str]:
+def _summary(shown: Mapping[str, RunResult], changes: Mapping[str, Sequence[Change]]) -> list[str]:
     """Who ended where, what was lost, which classes were hit."""
     sentences = []
-    for label, course in courses.items():
-        text = f"{label} ends with {course.whole[-1]:.3f} accuracy, the average of {len(course.learned[-1])} tasks"
-        if course.at_once:
-            bound = ", so it is the bound the others aim for" if len(courses) > 1 else ""
+    for label, result in shown.items():
+        text = f"{label} ends with {result.final.average:.3f} accuracy, the average of {len(result.learned[-1])} tasks"
+        found = result.forgetting()
+        lost = found.per_task if found else ()
+        if result.at_once:
+            bound = ", so it is the bound the others aim for" if len(shown) > 1 else ""
             text += f"; it saw all tasks at once{bound}"
-        elif course.lost and course.lost.per_task and course.lost.average <= 0:
+        elif found and lost and found.average <= 0:
             text += "; it lost nothing of the tasks before the last on average"
-        elif course.lost and course.lost.per_task:
-            lost = course.lost.per_task
+        elif found and lost:
             worst = max(range(len(lost)), key=lambda place: lost[place])
-            text += f"; on the tasks before the last it lost {course.lost.average:.3f} on average, "
-            text += f"most on “{course.tasks[worst]}” ({lost[worst]:.2f})"
+            text += f"; on the tasks before the last it lost {found.average:.3f} on average, "
+            text += f"most on “{result.tasks[worst]}” ({lost[worst]:.2f})"
         sentences.append(f"{text}.")
     for label, listed in changes.items():
-        hit = [f"{c.fact} ({c.then:.2f} → {c.now:.2f})" for c in listed[:3] if c.lost > NOTICEABLE]
+        hit = [f"{c.name} ({c.then:.2f} → {c.now:.2f})" for c in listed[:3] if c.lost > NOTICEABLE]
         examples = f" Hit hardest: {', '.join(hit)}." if hit else ""
         sentences.append(f"With {label}, {forgotten_share(listed, 'classes', 'accuracy')}.{examples}")
     return sentences
 
 
-def _score(label: str, group: Sequence[ClassResult]) -> list[str]:
-    lost = [result.forgetting.average for result in group if result.forgetting and result.forgetting.per_task]
-    learned = [result.learned for result in group if result.learned is not None]
-    measures = ([result.average for result in group], lost, learned, [result.task_free_average for result in group])
-    return [label, str(len(group)), *(str(Spread.of(values) or "–") for values in measures)]
-
-
-def _data(result: ClassResult) -> str:
-    train, test = (sum(len(getattr(t, side)) for t in result.sequence.tasks) for side in ("train", "test"))
-    return f"{result.sequence.name}, {train} training and {test} test images"
+def _data(result: RunResult) -> str:
+    tasks = result.run.data.tasks
+    train, test = (sum(len(getattr(task, side)) for task in tasks) for side in ("train", "test"))
+    return f"{result.run.data.name}, {train} training and {test} test images"

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from factlearn.errors import FactError, ImageError, LanguageError
+from factlearn.evaluation.results import RunResult
 from factlearn.evaluation.scoring import masked_scores
-from factlearn.experiments.naming import at_once
 from factlearn.facts import FactQuery, Relevance
 from factlearn.images import load_image
-from factlearn.learning.results import RunResult
+from factlearn.learning.facts import test_vectors
 
 _THUMBNAIL = 72
 
@@ -88,18 +88,18 @@ def gallery(results: Mapping[str, RunResult], text: str, k: int) -> Gallery:
     """
     query = FactQuery.parse(text)
     first = next(iter(results.values()))
-    samples = first.dataset.of_split("test").samples
+    samples = first.run.data.of_split("test").samples
     rule = Relevance.PREFIX if any(unit is None for unit in query.units) else Relevance.EXACT
     relevant = sum(1 for sample in samples if sample.fact and query.matches(sample.fact, rule))
     if not relevant:
         raise FactError(f"None of the test images answers {query}; choose a fact of the runs' data.")
-    tasks = first.tasks.tasks
+    tasks = first.run.tasks().tasks
     learned_in = [task.name for task in tasks if any(query.matches(fact, rule) for fact in task.facts)]
     possible = min(k, relevant)
     found = {
         method: _after_each(method, result, query, rule, learned_in, possible, k) for method, result in results.items()
     }
-    in_turn = {method: cells for method, cells in found.items() if not at_once(results[method])}
+    in_turn = {method: cells for method, cells in found.items() if not results[method].at_once}
     moments = [
         Moment(task.name, [cells[place] for cells in in_turn.values() if place < len(cells)])
         for place, task in enumerate(tasks)
@@ -113,12 +113,13 @@ def _after_each(
     method: str, result: RunResult, query: FactQuery, rule: Relevance, learned_in: list[str], possible: int, k: int
 ) -> list[Found]:
     try:
-        targets, mask = result.language.embed([query])
+        targets, mask = result.run.language().embed([query])
     except LanguageError as error:
         raise FactError(f"{query} cannot be asked: {error}") from None
-    samples = result.dataset.of_split("test").samples
+    samples = result.run.data.of_split("test").samples
     cells = []
-    for learned, vectors in zip(result.learned, result.vectors, strict=True):
+    for stage, learned in enumerate(result.learned, 1):
+        vectors = test_vectors(result.run, stage)
         best = np.argsort(-masked_scores(vectors, targets, mask)[0], kind="stable")[:k]
         images = [
             Retrieved(thumbnail(samples[i].path), str(fact), query.matches(fact, rule))

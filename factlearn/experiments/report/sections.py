@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from factlearn.data.registry import SOURCES
+from factlearn.evaluation.results import RunResult
 from factlearn.experiments import plots
-from factlearn.experiments.course import Course
 from factlearn.experiments.figures import Plot
 from factlearn.files import atomic_write
-from factlearn.learning.runs import RunDirectory
+from factlearn.learning.runs import Run
 
 TITLE = "What was learned, and what was forgotten"
 
@@ -21,40 +22,45 @@ class Plots(dict[str, Plot]):
         if plot is not None:
             self[plot.name] = plot
 
-    def add_courses(self, courses: Mapping[str, Course]) -> None:
+    def add_courses(self, results: Mapping[str, RunResult]) -> None:
         """Curves over everything, each task but the last, and each subset; the matrix; what was forgotten."""
-        first = next(iter(courses.values()))
-        self.add(plots.curves(courses, [None], "curves-all"))
+        first = next(iter(results.values()))
+        self.add(plots.curves(results, [None], "curves-all"))
         for place, name in enumerate(first.tasks[:-1], 1):
-            self.add(plots.curves(courses, [name], f"curves-{place}"))
-        for name in first.subsets:
-            self.add(plots.curves(courses, [name], f"curves-{name}"))
-        self.add(plots.heat_map(courses))
-        self.add(plots.forgetting_bars(courses))
+            self.add(plots.curves(results, [name], f"curves-{place}"))
+        for name in first.final.subsets():
+            self.add(plots.curves(results, [name], f"curves-{name}"))
+        self.add(plots.heat_map(results))
+        self.add(plots.forgetting_bars(results))
 
 
-def matrix_rows(label: str, course: Course) -> dict[str, Any]:
+def matrix_rows(label: str, result: RunResult) -> dict[str, Any]:
     """A method's matrix as the page's table: each number with how dark its cell is."""
     rows = []
-    for after, values, whole in zip(course.moments, course.matrix, course.whole, strict=True):
+    for after, values, whole in zip(result.moments, result.matrix(), result.whole(), strict=True):
         cells = [None if value is None else (f"{value:.3f}", f"{0.95 * value:.2f}") for value in values]
-        rows.append({"after": after, "cells": cells, "all": f"{whole:.3f}"})
-    lost = course.lost
+        rows.append({"after": after, "cells": cells, "all": f"{whole or 0.0:.3f}"})
+    lost = result.forgetting()
     return {
         "method": label,
-        "tasks": course.tasks,
+        "tasks": result.tasks,
         "rows": rows,
         "forgetting": None if lost is None or not lost.per_task else f"{lost.average:.3f}",
     }
 
 
-def learned_how(courses: Mapping[str, Course]) -> dict[str, Any]:
+def learned_how(results: Mapping[str, RunResult]) -> dict[str, Any]:
     """How many tasks were learned one after the other, and whether some run learned several at once."""
-    in_turn = [len(course.learned[-1]) for course in courses.values() if not course.at_once]
-    return {"in_turn": max(in_turn, default=0), "at_once": any(course.at_once for course in courses.values())}
+    in_turn = [len(result.learned[-1]) for result in results.values() if not result.at_once]
+    return {"in_turn": max(in_turn, default=0), "at_once": any(result.at_once for result in results.values())}
 
 
-def about_run(label: str, run: RunDirectory, data: str) -> dict[str, Any]:
+def notice_of(run: Run) -> str:
+    """Who owns the pictures that a run's data source gives."""
+    return SOURCES.find(run.config.data.source).notice
+
+
+def about_run(label: str, run: Run, data: str) -> dict[str, Any]:
     """How a run was made."""
     about = run.description()
     return {

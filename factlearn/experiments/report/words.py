@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from factlearn.evaluation.results import RunResult
+from factlearn.experiments.changes import Change
 from factlearn.experiments.comparison import MethodScore, PairedTest, gap_closed, p_text
-from factlearn.experiments.naming import at_once
-from factlearn.experiments.per_fact import FactChange
-from factlearn.facts import Relevance
-from factlearn.learning.results import RunResult
 
 NOTICEABLE = 0.1
 """A fact counts as forgotten if it lost more than this much average precision."""
@@ -16,7 +14,7 @@ def summary(
     results: Mapping[str, RunResult],
     scores: Sequence[MethodScore],
     tests: Sequence[PairedTest],
-    changes: Mapping[str, Sequence[FactChange]],
+    changes: Mapping[str, Sequence[Change]],
 ) -> list[str]:
     """A few sentences, the most important first."""
     sentences = [_ending(score, results[score.method]) for score in scores if score.method in results]
@@ -27,7 +25,7 @@ def summary(
         if best and best != worst and best in changes:
             sentences.append(_kept(best, worst, changes))
     if best:
-        in_turn = [s for s in scores if s.method in results and not at_once(results[s.method])]
+        in_turn = [s for s in scores if s.method in results and not results[s.method].at_once]
         if len(in_turn) > 1:
             sentences.append(f"Of the methods that learn one task after the other, {best} ends highest.")
         sentences += _gap(best, scores)
@@ -35,40 +33,40 @@ def summary(
     return sentences
 
 
-def forgotten_share(listed: Sequence[FactChange], kinds: str = "facts", measure: str = "average precision") -> str:
+def forgotten_share(listed: Sequence[Change], kinds: str = "facts", measure: str = "average precision") -> str:
     """How many facts, or classes, lost noticeably, in words."""
     hit = sum(change.lost > NOTICEABLE for change in listed)
     return f"{hit} of the {len(listed)} {kinds} learned before the last task lost more than {NOTICEABLE:g} {measure}"
 
 
 def _ending(score: MethodScore, result: RunResult) -> str:
-    text = f"{score.method} ends with MAP {score.map_all} over all test images"
-    lost = result.forgetting(Relevance.EXACT)
+    text = f"{score.method} ends with MAP {score.whole} over all test images"
+    lost = result.forgetting()
     if len(score.seeds) > 1:
         text += f" (mean of {len(score.seeds)} seeds)"
     if lost is None or not lost.per_task:
         return text + (
-            "; it saw all tasks at once, so it is the bound for learning them in turn." if at_once(result) else "."
+            "; it saw all tasks at once, so it is the bound for learning them in turn." if result.at_once else "."
         )
     average = score.forgetting.mean if score.forgetting else lost.average
-    matrix = result.matrix(Relevance.EXACT)
+    matrix = result.matrix()
     worst = max(range(len(lost.per_task)), key=lambda place: lost.per_task[place])
     then, now = matrix[worst][worst], matrix[-1][worst]
     text += f"; on the tasks before the last it lost {average:.3f} MAP on average"
-    return f"{text}, most on “{result.tasks.tasks[worst].name}” ({then:.2f} → {now:.2f})."
+    return f"{text}, most on “{result.tasks[worst]}” ({then:.2f} → {now:.2f})."
 
 
-def _hit(method: str, listed: Sequence[FactChange]) -> str:
+def _hit(method: str, listed: Sequence[Change]) -> str:
     return f"With {method}, {forgotten_share(listed)}. Hit hardest: {_examples(listed)}."
 
 
-def _examples(listed: Sequence[FactChange]) -> str:
-    return ", ".join(f"{change.fact} ({change.then:.2f} → {change.now:.2f})" for change in listed[:3])
+def _examples(listed: Sequence[Change]) -> str:
+    return ", ".join(f"{change.name} ({change.then:.2f} → {change.now:.2f})" for change in listed[:3])
 
 
-def _kept(best: str, worst: str, changes: Mapping[str, Sequence[FactChange]]) -> str:
-    lost = {change.fact: change for change in changes[worst] if change.lost > NOTICEABLE}
-    kept = [change for change in changes[best] if change.fact in lost and change.lost <= NOTICEABLE]
+def _kept(best: str, worst: str, changes: Mapping[str, Sequence[Change]]) -> str:
+    lost = {change.name: change for change in changes[worst] if change.lost > NOTICEABLE}
+    kept = [change for change in changes[best] if change.name in lost and change.lost <= NOTICEABLE]
     hit = sum(change.lost > NOTICEABLE for change in changes[best])
     return (
         f"With {best}, {hit} of them did; it kept {len(kept)} of the {len(lost)} that {worst} lost. "
@@ -77,7 +75,7 @@ def _kept(best: str, worst: str, changes: Mapping[str, Sequence[FactChange]]) ->
 
 
 def _gap(best: str, scores: Sequence[MethodScore]) -> list[str]:
-    ends = {score.method: score.map_all.mean for score in scores}
+    ends = {score.method: score.whole.mean for score in scores}
     if not {"FineTune", "Joint"} <= ends.keys() or best == "FineTune":
         return []
     share = gap_closed(ends[best], ends["FineTune"], ends["Joint"])
@@ -87,7 +85,7 @@ def _gap(best: str, scores: Sequence[MethodScore]) -> list[str]:
 def _tested(test: PairedTest) -> str:
     return (
         f"Fact by fact, {test.one} is ahead of {test.other} by {test.difference:.3f} average precision "
-        f"and better on {test.better:.0%} of {test.facts} facts (paired randomisation test, p {_p(test.p)})."
+        f"and better on {test.better:.0%} of {test.compared} facts (paired randomisation test, p {_p(test.p)})."
     )
 
 
@@ -101,9 +99,9 @@ def _names(test: PairedTest) -> tuple[str, str]:
 
 def _best_in_turn(scores: Sequence[MethodScore], results: Mapping[str, RunResult]) -> str | None:
     """The method with the highest MAP among those that learn one task after the other."""
-    in_turn = [s for s in scores if s.method in results and not at_once(results[s.method])]
-    return max(in_turn, key=lambda score: score.map_all.mean).method if in_turn else None
+    in_turn = [s for s in scores if s.method in results and not results[s.method].at_once]
+    return max(in_turn, key=lambda score: score.whole.mean).method if in_turn else None
 
 
-def _lost_share(listed: Sequence[FactChange]) -> float:
+def _lost_share(listed: Sequence[Change]) -> float:
     return sum(change.lost > NOTICEABLE for change in listed) / len(listed) if listed else 0.0

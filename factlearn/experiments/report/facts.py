@@ -5,33 +5,41 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from factlearn.data.tasks import fact_embeddings
 from factlearn.errors import RunError
+from factlearn.evaluation.results import RunResult
 from factlearn.experiments import cost_plots, plots
-from factlearn.experiments.comparison import paired_tests, score_methods, scores_rows, tests_rows
-from factlearn.experiments.course import courses_of
-from factlearn.experiments.figures import SVG_STYLE, Plot
-from factlearn.experiments.importance_plots import choose_layer, histogram, load_omega, scatter
-from factlearn.experiments.naming import explained, first_of_each, group_runs, method_title
-from factlearn.experiments.per_fact import (
-    FactChange,
+from factlearn.experiments.changes import (
+    Change,
+    changes_of,
     changes_table,
-    fact_changes_of,
     lost_by_all,
     most_forgotten,
     telling_facts,
 )
+from factlearn.experiments.comparison import paired_tests, score_methods, scores_rows, tests_rows
+from factlearn.experiments.figures import SVG_STYLE, Plot
+from factlearn.experiments.importance_plots import choose_layer, histogram, load_omega, scatter
+from factlearn.experiments.naming import explained, first_of_each, group_runs
 from factlearn.experiments.projection import facts_to_project, project
 from factlearn.experiments.report.pictures import gallery
-from factlearn.experiments.report.sections import TITLE, Plots, about_run, learned_how, matrix_rows, write_page
+from factlearn.experiments.report.sections import (
+    TITLE,
+    Plots,
+    about_run,
+    learned_how,
+    matrix_rows,
+    notice_of,
+    write_page,
+)
 from factlearn.experiments.report.words import forgotten_share, summary
-from factlearn.learning.assembly import fact_embeddings
-from factlearn.learning.results import RunResult
+from factlearn.lifelong.registry import title_of
 
 MOST_METHODS = 5
 QUERIES = 4
 
 
-def write_report(
+def write_fact_report(
     results: Sequence[RunResult],
     path: Path,
     *,
@@ -65,13 +73,13 @@ def _shown(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
     """One run a method for the details: of one seed, over the same tasks, of a sweep of lambda the best only."""
     best: dict[str, str] = {}
     for label, group in groups.items():
-        title = method_title(group[0].run.config)
+        title = title_of(group[0].run.config.strategy)
         if title not in best or _mean_map(groups[best[title]]) < _mean_map(group):
             best[title] = label
     several = len(groups) > MOST_METHODS
     kept = {label: list(group) for label, group in groups.items() if not several or label in best.values()}
     shown = first_of_each(kept)
-    tasks = {label: [task.facts for task in result.tasks.tasks] for label, result in shown.items()}
+    tasks = {label: [task.facts for task in result.run.tasks().tasks] for label, result in shown.items()}
     first = next(iter(tasks))
     for label, listed in tasks.items():
         if sorted(map(set, listed), key=sorted) != sorted(map(set, tasks[first]), key=sorted):
@@ -93,14 +101,13 @@ def _context(
     queries: Sequence[str],
     k: int,
 ) -> dict[str, Any]:
-    changes = {label: listed for label, result in shown.items() if (listed := fact_changes_of(result))}
+    changes = {label: listed for label, result in shown.items() if (listed := changes_of(result))}
     scores, tests = score_methods(groups), paired_tests(groups)
     first = next(iter(shown.values()))
-    courses = courses_of(shown)
-    kept.add_courses(courses)
+    kept.add_courses(shown)
     if changes:
         kept.add(plots.fact_changes(changes, most_forgotten(changes, 16)))
-    kept.add(cost_plots.memory_bars({label: result.run for label, result in shown.items()}))
+    kept.add(cost_plots.memory_bars(shown))
     kept.add(cost_plots.lambda_curve([result for group in groups.values() for result in group]))
     kept.add(project(shown, facts_to_project(first)))
     _importance(shown, kept)
@@ -111,30 +118,30 @@ def _context(
         "summary": summary(shown, scores, tests, changes),
         "explained": explained(shown),
         "tasks": _tasks(first),
-        "typical": any(task.typical for task in first.tasks.tasks),
-        "matrices": [matrix_rows(label, course) for label, course in courses.items()],
+        "typical": any(task.typical for task in first.run.tasks().tasks),
+        "matrices": [matrix_rows(label, result) for label, result in shown.items()],
         "galleries": [gallery(shown, text, k) for text in asked],
         "forgotten": [_forgotten(label, listed) for label, listed in changes.items()],
         "every_fact": changes_table(changes),
         "methods": list(changes),
         "scores": scores_rows(scores),
         "tests": tests_rows(tests),
-        **learned_how(courses),
+        **learned_how(shown),
         "seeds": max(len(group) for group in groups.values()),
-        "timings": cost_plots.timings({label: result.run for label, result in shown.items()}),
+        "timings": cost_plots.timings(shown),
         "runs": [about_run(label, result.run, _data(result)) for label, result in shown.items()],
-        "owners": first.run.config.data.source == "emoji",
+        "notice": notice_of(first.run),
     }
 
 
 def _test_images(result: RunResult) -> Counter[str]:
-    return Counter(str(sample.fact) for sample in result.dataset.of_split("test").samples)
+    return Counter(str(sample.fact) for sample in result.run.data.of_split("test").samples)
 
 
 def _tasks(result: RunResult) -> list[dict[str, Any]]:
     return [
         {"name": task.name, "facts": len(task.facts), "typical": [str(f) for f in (task.typical or task.facts)[:5]]}
-        for task in result.tasks.tasks
+        for task in result.run.tasks().tasks
     ]
 
 
@@ -144,16 +151,17 @@ def _dendrogram(result: RunResult) -> Plot | None:
 
     import matplotlib
 
-    from factlearn.data.tasks import plot_dendrogram
+    from factlearn.experiments.dendrogram import plot_dendrogram
 
-    if result.tasks.method != "agglomerative":
+    split = result.run.tasks()
+    if split.method != "agglomerative":
         return None
-    facts = [fact for task in result.tasks.tasks for fact in task.facts]
+    facts = [fact for task in split.tasks for fact in task.facts]
     with tempfile.TemporaryDirectory() as folder, matplotlib.rc_context(SVG_STYLE):
         drawn = Path(folder) / "tree.svg"
-        plot_dendrogram(result.tasks, fact_embeddings(facts, result.language), drawn)
+        plot_dendrogram(split, fact_embeddings(facts, result.run.language()), drawn)
         svg = drawn.read_text(encoding="utf-8")
-    rows = [[str(fact), task.name] for task in result.tasks.tasks for fact in task.facts]
+    rows = [[str(fact), task.name] for task in split.tasks for fact in task.facts]
     return Plot("dendrogram", svg[svg.index("<svg") :], ("fact", "task"), rows, "A tree of the facts by meaning.")
 
 
@@ -178,11 +186,11 @@ def _importance(shown: Mapping[str, RunResult], kept: Plots) -> None:
         kept.add(scatter(omega, last - omega, (f"{label}, {after}", f"{label}, the tasks after it")))
 
 
-def _forgotten(label: str, listed: Sequence[FactChange], count: int = 10) -> dict[str, Any]:
+def _forgotten(label: str, listed: Sequence[Change], count: int = 10) -> dict[str, Any]:
     return {"method": label, "sentence": forgotten_share(listed), "rows": listed[:count]}
 
 
 def _data(result: RunResult) -> str:
-    train, test = (len(result.dataset.of_split(split)) for split in ("train", "test"))
-    name = result.run.description().get("data", result.dataset.name)
+    train, test = (len(result.run.data.of_split(split)) for split in ("train", "test"))
+    name = result.run.description().get("data", result.run.data.name)
     return f"{name}, {train} training and {test} test images"
