@@ -118,16 +118,6 @@ class FactIndex:
                 "distances between them mean nothing: open it without a space, or build it again in this one."
             )
 
-    def check_model(self, fingerprint: str) -> None:
-        """Refuse a model that made none of the index's vectors.
-
-        Raises:
-            FactIndexError: naming those that did.
-        """
-        if fingerprint not in self.models:
-            made = ", ".join(self.models)
-            raise FactIndexError(f"{self.path} was built by the model {made}, not {fingerprint}; build it again.")
-
     # What it holds
 
     @property

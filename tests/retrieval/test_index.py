@@ -85,12 +85,6 @@ def test_another_language_space_is_refused_with_the_reason(index):
         FactIndex.open(index.path, language_space(seed=5))
 
 
-def test_another_model_is_refused_with_the_reason(index):
-    index.check_model("m1")
-    with pytest.raises(FactIndexError, match=r"model m1, not m2"):
-        index.check_model("m2")
-
-
 @pytest.mark.parametrize("k", [0, -3])
 def test_asking_for_no_images_is_refused(index, k):
     with pytest.raises(FactIndexError, match="at least 1"):

@@ -167,12 +167,6 @@ class FolderStore:
                 found[place] = {**item, "model": segment.entry.model}
         return found
 
-    def column(self, name: str) -> list[Any]:
-        """One column of all images, in the order of `keys`."""
-        parts = [self._columns(segment)(name).to_pylist() for segment in self.segments]
-        values = [value for part in parts for value in part]
-        return values if self._alive is None else [v for v, kept in zip(values, self._alive, strict=True) if kept]
-
 
 def _chunks(segment: Segment) -> Iterator[tuple[int, NDArray[np.float32]]]:
     for start in range(0, len(segment), CHUNK):
