@@ -218,7 +218,7 @@ def test_images_that_show_an_unwanted_fact_are_left_out_and_no_others(index, col
 
 def test_a_fact_that_nothing_can_be_told_from_cannot_be_excluded(tmp_path, collection, language):
     index = FactIndex.create(tmp_path / "i", **collection, language=language, model="m", known_facts=[Fact("dog")])
-    with pytest.raises(FactIndexError, match="knows no fact to tell <dog> from"):
+    with pytest.raises(FactIndexError, match="no other fact to compare <dog> with"):
         index.query("<person>", without=["<dog>"])
 
 

@@ -11,13 +11,12 @@ pytest.importorskip("milvus_lite")
 
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
-from factlearn.retrieval import FactIndex
-from factlearn.retrieval.milvus.backend import MilvusBackend
+from factlearn.retrieval import FactIndex, Version
 from factlearn.retrieval.milvus.client import Address
 from factlearn.retrieval.milvus.filter import json_key, metadata_key
-from factlearn.retrieval.store import Version
+from factlearn.retrieval.milvus.store import MilvusStore
 from tests.retrieval.conftest import FACTS, language_space
-from tests.retrieval.milvus_images import LANGUAGE, collection, make, release
+from tests.retrieval.milvus.images import LANGUAGE, collection, make, release
 
 
 @pytest.fixture
@@ -178,8 +177,8 @@ def test_a_missing_pymilvus_is_a_sentence(address, monkeypatch):
         ("milvus:folder/pictures", "names no .db file"),
         ("milvus:///pictures", "names no host"),
         ("milvus://host:port/pictures", "names no host"),
-        ("milvus://host", "no name of a Milvus collection"),
-        ("milvus:file.db/2 pictures", "no name of a Milvus collection"),
+        ("milvus://host", "not a Milvus collection name"),
+        ("milvus:file.db/2 pictures", "not a Milvus collection name"),
     ],
 )
 def test_addresses_of_another_form_are_refused(text, message):
@@ -224,7 +223,7 @@ def test_changes_behind_the_index_are_reported_and_not_served(address, tmp_path)
         index.query("<dog>", 20)
 
 
-def test_a_write_cut_short_is_reported_until_it_is_made_again(address, monkeypatch):
+def test_an_interrupted_write_is_reported_until_it_is_made_again(address, monkeypatch):
     images = collection(30)
     index = make(address, {name: column[:20] for name, column in images.items()})
     rest = {name: column[20:] for name, column in images.items()}
@@ -233,11 +232,11 @@ def test_a_write_cut_short_is_reported_until_it_is_made_again(address, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(MilvusBackend, "_finish", killed)
+        patch.setattr(MilvusStore, "_finish", killed)
         with pytest.raises(KeyboardInterrupt):
             index.add(**rest, model="m1")
     again = FactIndex.open(address)
-    assert any("cut short" in problem for problem in again.verify())
+    assert any("interrupted" in problem for problem in again.verify())
     assert again.query("<dog>")
     again.add(**rest, model="m1")
     assert again.verify() == []
@@ -247,14 +246,14 @@ def test_a_write_cut_short_is_reported_until_it_is_made_again(address, monkeypat
 def test_a_second_writer_is_told_so(address, monkeypatch):
     images = collection(30)
     index, other = make(address, images), FactIndex.open(address)
-    finish = MilvusBackend._finish
+    finish = MilvusStore._finish
 
     def meanwhile(*arguments):
-        monkeypatch.setattr(MilvusBackend, "_finish", finish)
+        monkeypatch.setattr(MilvusStore, "_finish", finish)
         other.remove(images["ids"][:2])
         finish(*arguments)
 
-    monkeypatch.setattr(MilvusBackend, "_finish", meanwhile)
+    monkeypatch.setattr(MilvusStore, "_finish", meanwhile)
     with pytest.raises(FactIndexError, match="another process"):
         index.remove(images["ids"][5:6])
 
@@ -264,10 +263,10 @@ def test_a_damaged_record_is_refused(address, tmp_path):
 
     index = make(address, collection(10))
     client = MilvusClient(str(tmp_path / "images.db"))
-    client.delete("pictures_record", ids=[f"{index.backend.head.record.name}/0"])
+    client.delete("pictures_record", ids=[f"{index.store.head.record.name}/0"])
     with pytest.raises(FactIndexError, match="damaged"):
         FactIndex.open(address)
     client.delete("pictures_record", ids=["head"])
-    with pytest.raises(FactIndexError, match="not written to the end"):
+    with pytest.raises(FactIndexError, match="not written completely"):
         FactIndex.open(address)
     assert make(address, collection(10), overwrite=True).verify() == []
