@@ -9,6 +9,7 @@ import pytest
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex
+from factlearn.retrieval.folder import files
 from factlearn.retrieval.folder.manifest import read_manifest
 from tests.retrieval.conftest import compact, language_space, link, more_images
 from tests.retrieval.folder.damage import answers
@@ -28,6 +29,18 @@ def test_an_opened_index_answers_the_same_whatever_others_write_until_it_is_relo
     assert answers(opened) != before
     assert answers(opened) == answers(FactIndex.open(grown.path))
     assert opened.query("<dog, holding, golf>")  # the added fact's words came with the new state
+
+
+def test_a_query_reads_the_manifest_once(index, monkeypatch):
+    read = []
+
+    def counted(*arguments):
+        read.append(arguments)
+        return read_manifest(*arguments)
+
+    monkeypatch.setattr(files, "read_manifest", counted)
+    assert FactIndex.open(index.path).query("person riding bike", also=["<dog>"], without=["<*, holding>"])
+    assert len(read) == 1
 
 
 def test_an_index_opened_before_it_was_replaced_keeps_answering_in_its_own_language(index, collection):

@@ -11,7 +11,7 @@ pytest.importorskip("milvus_lite")
 
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
-from factlearn.retrieval import FactIndex, Version
+from factlearn.retrieval import FactIndex, Version, store_at
 from factlearn.retrieval.milvus.client import Address
 from factlearn.retrieval.milvus.filter import json_key, metadata_key
 from factlearn.retrieval.milvus.store import MilvusStore
@@ -200,6 +200,14 @@ def test_addresses_are_read_and_shown_without_secrets(monkeypatch):
 def test_metadata_keys_survive_being_stored(key):
     assert metadata_key(json_key(key)) == key
     assert json_key(key).isidentifier()
+
+
+def test_a_server_optimizes_and_repairs_its_indexes_itself(address):
+    index = make(address, collection(10))
+    with pytest.raises(FactIndexError, match="searched by its server; only index folders can be optimized"):
+        index.optimize()
+    assert store_at(address).restore(address) == store_at(address).verify(address) == []
+    assert store_at(address).upgrade(address) is False
 
 
 # Damage
