@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,27 +27,16 @@ from factlearn.errors import FactIndexError
 from factlearn.files import atomic_directory
 from factlearn.retrieval.folder.manifest import FileEntry, StructureEntry
 from factlearn.retrieval.folder.segments import check_content
+from factlearn.retrieval.rows import UNITS
 
 Rows = NDArray[np.float32]
 _TRAINING_ROWS = 1 << 16
-_UNITS = 3
 
 
 def _faiss() -> Any:
     import faiss  # its stubs lack half of what it has
 
     return faiss
-
-
-class Structure(Protocol):
-    """Suggests candidates."""
-
-    @property
-    def candidates(self) -> int:
-        """The number of candidates to score exactly per query."""
-
-    def search(self, queries: Rows, count: int) -> tuple[Rows, NDArray[np.int64]]:
-        """Approximate inner products and row numbers [Q, count], best first; -1 where there are no more."""
 
 
 class Coding:
@@ -62,7 +51,7 @@ class Coding:
     @property
     def parts(self) -> int:
         """The number of parts per row."""
-        return _UNITS * self.per_unit
+        return UNITS * self.per_unit
 
     @property
     def width(self) -> int:
@@ -70,25 +59,25 @@ class Coding:
         return self.parts * (self.part + 1)
 
     def _cut(self, vectors: Rows) -> Rows:
-        units = vectors.reshape(len(vectors), _UNITS, self._dimension)
+        units = vectors.reshape(len(vectors), UNITS, self._dimension)
         padding = self.per_unit * self.part - self._dimension
         padded = np.pad(units, ((0, 0), (0, 0), (0, padding))) if padding else units
         return padded.reshape(len(vectors), self.parts, self.part)
 
     def rows(self, rows: Rows) -> Rows:
         """Each part with its scaled squared norm appended."""
-        parts = self._cut(rows[:, :-_UNITS])
+        parts = self._cut(rows[:, :-UNITS])
         norms = self.scale * np.einsum("npd,npd->np", parts, parts)[..., None]
         return np.concatenate([parts, norms], axis=2).reshape(len(rows), -1)
 
     def queries(self, queries: Rows) -> Rows:
         """The doubled, weighted target of each part, and minus the unit's weight for the norm."""
-        parts = self._cut(queries[:, :-_UNITS])
-        weights = np.repeat(queries[:, -_UNITS:], self.per_unit, axis=1) / self.scale
+        parts = self._cut(queries[:, :-UNITS])
+        weights = np.repeat(queries[:, -UNITS:], self.per_unit, axis=1) / self.scale
         return np.concatenate([parts, weights[..., None]], axis=2).reshape(len(queries), -1).astype(np.float32)
 
 
-class Sharded:
+class Structure:
     """FAISS indexes over successive rows, searched in parallel, so that even a single query uses all cores."""
 
     def __init__(
@@ -104,7 +93,7 @@ class Sharded:
         return int(self._settings["candidates"])
 
     def search(self, queries: Rows, count: int) -> tuple[Rows, NDArray[np.int64]]:
-        """Approximate inner products and row numbers, best first."""
+        """Approximate inner products and row numbers [Q, count]; -1 where there are no more."""
         formed = self._form(queries)
         answers = list(self._pool.map(lambda shard: _search(shard, formed, count, self._settings), self._shards))
         scores = np.concatenate([scores for scores, _ in answers], axis=1)
@@ -221,9 +210,9 @@ def _graphs(
 ) -> list[Any]:
     """One graph per shard, linked by distances between whole vectors and searched by a query's inner product."""
     faiss = _faiss()
-    width = _UNITS * dimension
+    width = UNITS * dimension
     graphs = [faiss.IndexHNSWFlat(width, settings["links"], faiss.METRIC_L2) for _ in range(_shard_count())]
-    stored = [faiss.IndexFlatIP(width + _UNITS) for _ in graphs]
+    stored = [faiss.IndexFlatIP(width + UNITS) for _ in graphs]
     for shard, rows in _dealt(parts(), _limits(count)):
         graphs[shard].add(np.ascontiguousarray(rows[:, :width]))
         stored[shard].add(np.ascontiguousarray(rows))
@@ -260,9 +249,9 @@ def open_structure(index: Path, entry: StructureEntry) -> Structure:
         ) from None
     starts = np.cumsum([0, *(shard.ntotal for shard in shards)])[:-1].tolist()
     if entry.kind == "hnsw":
-        return Sharded(shards, starts, entry.settings, lambda queries: queries)
+        return Structure(shards, starts, entry.settings, lambda queries: queries)
     width = shards[0].d
     part = entry.settings["part"]
     coding = Coding(entry.settings["dimension"], part, float(np.load(folder / "scale.npy", allow_pickle=False)))
     assert coding.width == width
-    return Sharded(shards, starts, entry.settings, coding.queries)
+    return Structure(shards, starts, entry.settings, coding.queries)
