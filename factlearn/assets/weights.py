@@ -4,7 +4,7 @@ import shutil
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -63,7 +63,7 @@ ARCHITECTURES = {
 }
 
 
-def _save(arrays: Arrays, shapes: dict[str, tuple[int, ...]], folder: Path, origin: str) -> None:
+def save_arrays(arrays: Arrays, shapes: dict[str, tuple[int, ...]], folder: Path, origin: str) -> None:
     """Write the named arrays, refusing any that is missing, of another shape, or not finite."""
     from safetensors.numpy import save
 
@@ -102,7 +102,7 @@ class OfCheckpoint:
             raise AssetError(f"{package.name} does not hold {network.checkpoint}; it is damaged.") from error
         tree = load_arrays(checkpoint)
         checkpoint.unlink()
-        _save(self._renamed(tree, network), network.convolutions, folder, package.name)
+        save_arrays(self._renamed(tree, network), network.convolutions, folder, package.name)
 
     @staticmethod
     def _renamed(tree: Any, network: Architecture) -> Arrays:
@@ -118,7 +118,7 @@ class OfCheckpoint:
         return arrays
 
 
-def _read_torch(path: Path) -> Arrays:
+def read_torch(source: Path | BinaryIO, name: str) -> Arrays:
     """Read a state dict saved by torch.
 
     This is the one place that reads torch's own file format, which is a pickle. `weights_only=True` is
@@ -127,12 +127,12 @@ def _read_torch(path: Path) -> Arrays:
     import torch
 
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(source, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise AssetError(f"{path} is not a plain file of weights ({type(error).__name__}); it was not read.") from error
+        raise AssetError(f"{name} is not a plain file of weights ({type(error).__name__}); it was not read.") from error
     if not isinstance(state, dict):
-        raise AssetError(f"{path} holds {type(state).__name__}, not named parameters.")
-    return {name: value.float().numpy() for name, value in state.items() if isinstance(value, torch.Tensor)}
+        raise AssetError(f"{name} holds {type(state).__name__}, not named parameters.")
+    return {key: value.float().numpy() for key, value in state.items() if isinstance(value, torch.Tensor)}
 
 
 def _read_safetensors(path: Path) -> Arrays:
@@ -154,11 +154,15 @@ class OfUserFile:
 
     def __call__(self, path: Path, folder: Path) -> None:
         network = ARCHITECTURES[self.architecture]
-        if path.is_file() and path.suffix == ".safetensors":
-            arrays = _read_safetensors(path)
-        elif path.is_file() and path.suffix in (".pth", ".pt"):
-            arrays = _read_torch(path)
-        else:
-            raise AssetError(f"{path} is neither a .safetensors nor a .pth file; give one of these.")
+        arrays = self.read(path)
         connected = {} if self.convolutions_only else network.connected
-        _save(arrays, network.convolutions | connected, folder, str(path))
+        save_arrays(arrays, network.convolutions | connected, folder, str(path))
+
+    @staticmethod
+    def read(path: Path) -> Arrays:
+        """The named arrays of a file."""
+        if path.is_file() and path.suffix == ".safetensors":
+            return _read_safetensors(path)
+        if path.is_file() and path.suffix in (".pth", ".pt"):
+            return read_torch(path, str(path))
+        raise AssetError(f"{path} is neither a .safetensors nor a .pth file; give one of these.")

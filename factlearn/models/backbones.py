@@ -25,8 +25,9 @@ class Backbone:
         name: in configs.
         title: for people.
         summary: one line, for docs and `--help`.
-        layers: makes the layers with fresh weights, as torchvision orders them.
+        layers: makes the layers with fresh weights, in order.
         blocks: the name of each block, and the number of layers up to its end.
+        prefixes: what the parameters of each layer start with in a file of weights; `features.N` if not given.
         classifier: torchvision's names of the fully connected layers, in the order of the shared ones here.
         side: the largest side of the feature map that the fully connected layers see; larger maps are pooled.
         smallest: the smallest image it can take, in pixels.
@@ -39,12 +40,17 @@ class Backbone:
     summary: str
     layers: "Callable[[], list[nn.Module]]"
     blocks: Mapping[str, int]
+    prefixes: tuple[str, ...] = ()
     classifier: tuple[str, ...] = ()
     side: int = 7
     smallest: int = 32
     weights: str | None = None
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
+
+    def prefix(self, layer: int) -> str:
+        """What the parameters of a layer start with in a file of weights."""
+        return self.prefixes[layer] if self.prefixes else f"features.{layer}"
 
     @property
     def origin(self) -> object:
@@ -82,6 +88,28 @@ def _alexnet() -> "list[nn.Module]":
     return list(layers)
 
 
+def _efficientnet_lite0() -> "list[nn.Module]":
+    from factlearn.models.efficientnet import efficientnet_lite0
+
+    return efficientnet_lite0()
+
+
+def _resnet50() -> "list[nn.Module]":
+    """torchvision's ResNet-50 with Keras's strides, which lie in the first convolution of a block, and its epsilon."""
+    from torch import nn
+
+    from factlearn.models.vision import torchvision
+
+    network = torchvision.models.resnet50(weights=None)
+    for stage in (network.layer2, network.layer3, network.layer4):
+        stage[0].conv1.stride, stage[0].conv2.stride = (2, 2), (1, 1)
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.eps = 1e-3
+    names = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
+    return [getattr(network, name) for name in names]
+
+
 register_backbone(
     Backbone(
         name="vgg16",
@@ -104,6 +132,32 @@ register_backbone(
         side=6,
         smallest=64,
         weights="alexnet-imagenet-conv",
+    )
+)
+register_backbone(
+    Backbone(
+        name="efficientnet-lite0",
+        title="EfficientNet-Lite0",
+        summary="small and quick, the strongest of these on photos",
+        layers=_efficientnet_lite0,
+        blocks={"stem": 1, **{f"stage{n}": n + 1 for n in range(1, 8)}, "head": 9},
+        weights="efficientnet-lite0-imagenet",
+        mean=(127 / 255,) * 3,
+        std=(128 / 255,) * 3,
+    )
+)
+register_backbone(
+    Backbone(
+        name="resnet50",
+        title="ResNet-50",
+        summary="residual network of 50 layers, as Keras trained it",
+        layers=_resnet50,
+        blocks={"stem": 4, "layer1": 5, "layer2": 6, "layer3": 7, "layer4": 8},
+        prefixes=("conv1", "bn1", "", "", "layer1", "layer2", "layer3", "layer4"),
+        weights="resnet50-imagenet",
+        # Keras's "caffe" convention: no scaling. The weights' converter takes care of the channels' order (BGR).
+        mean=(123.68 / 255, 116.779 / 255, 103.939 / 255),
+        std=(1 / 255,) * 3,
     )
 )
 register_backbone(

@@ -26,6 +26,8 @@ class ModelConfig(Section):
     dropout: float = Field(0.5, ge=0, lt=1)
     blocks: int | None = Field(None, ge=1)
     """How many convolutional blocks are used; all if not given. The last one loses the detail of small drawings."""
+    features: tuple[str, ...] | None = Field(None, min_length=1)
+    """Blocks whose features are used, each averaged over the image; the last block's whole map if not given."""
     standardise: bool = False
     """Standardise the convolutional features by the first task's images; training is then much faster."""
     keep_activations: bool = True
@@ -43,6 +45,11 @@ class ModelConfig(Section):
         names = ["none", *self.network.blocks]
         return ends[names.index(self.frozen)], ends[-1 if self.blocks is None else self.blocks]
 
+    @property
+    def feature_ends(self) -> tuple[int, ...]:
+        """How many of the backbone's layers each of the `features` is taken after."""
+        return tuple(self.network.blocks[name] for name in self.features or ())
+
     @model_validator(mode="after")
     def _fits_the_backbone(self) -> "ModelConfig":
         try:
@@ -55,6 +62,11 @@ class ModelConfig(Section):
             raise ValueError(f"blocks: {backbone.title} has {len(backbone.blocks)} blocks, not {used}")
         if self.frozen not in names[: used + 1]:
             raise ValueError(f"frozen: choose one of {', '.join(names[: used + 1])}, not {self.frozen!r}")
+        for name in self.features or ():
+            if name not in names[1 : used + 1]:
+                raise ValueError(f"features: choose among {', '.join(names[1 : used + 1])}, not {name!r}")
+        if self.features and self.frozen not in ("none", names[used]):
+            raise ValueError(f"frozen: features of several blocks are frozen all or none; set {names[used]} or none")
         if self.image_size < backbone.smallest:
             raise ValueError(f"image_size: {backbone.title} needs images of at least {backbone.smallest} pixels")
         if self.weights is None and self.frozen != "none":

@@ -102,6 +102,25 @@ class LearningPart(nn.Module):
         return self.shared(features.flatten(1))  # type: ignore[no-any-return]
 
 
+class Taps(nn.Sequential):
+    """Layers whose features are taken after several blocks, each averaged over the image, side by side.
+
+    Attributes:
+        ends: the number of layers up to each tap.
+    """
+
+    ends: tuple[int, ...]
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Images [N, 3, H, W] to features [N, C, 1, 1]."""
+        taken = []
+        for number, layer in enumerate(self, 1):
+            input = layer(input)
+            if number in self.ends:
+                taken.append(input.mean(dim=(2, 3), keepdim=True))
+        return torch.cat(taken, dim=1)
+
+
 class TwoPartModel(nn.Module, Generic[Suffix]):
     """A backbone cut in two: a frozen `prefix`, and a `suffix`, which is what learns, is protected and checkpointed.
 
@@ -119,11 +138,15 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
         self.config = config
         frozen, used = config.cut
         layers = config.network.layers()
-        for layer in layers:
-            if isinstance(layer, nn.ReLU):
+        for layer in (module for each in layers for module in each.modules()):
+            if isinstance(layer, nn.ReLU | nn.ReLU6):
                 layer.inplace = False
-        self.prefix = nn.Sequential(*layers[:frozen]).requires_grad_(False)
-        convolutions = nn.Sequential(*layers[frozen:used])
+        tapped = Taps if config.features else nn.Sequential
+        self.prefix = (tapped if frozen == used else nn.Sequential)(*layers[:frozen]).requires_grad_(False)
+        convolutions = (nn.Sequential if frozen == used else tapped)(*layers[frozen:used])
+        for part in (self.prefix, convolutions):
+            if isinstance(part, Taps):
+                part.ends = config.feature_ends
         pool: nn.Module = nn.Identity()
         shape: tuple[int, ...] = (values or 3 * config.image_size**2,)
         if used:
@@ -154,7 +177,7 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
         """A name for the frozen prefix: its layers, and their exact weights and statistics."""
         state = self.prefix.state_dict()
         tensors = (part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes()))
-        return fingerprint(self.config.backbone, self.config.frozen, *tensors)
+        return fingerprint(self.config.backbone, self.config.frozen, list(self.config.features or ()), *tensors)
 
     def fingerprint(self) -> str:
         """A name for the whole model, so that an index knows who wrote its vectors."""
@@ -163,24 +186,25 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
 
     def load_pretrained(self, weights: Path) -> None:
         """Load weights under torchvision's names: the convolutions, and those fully connected layers that fit."""
-        title = self.config.network.title
+        network = self.config.network
         try:
             tensors = load_file(weights)
         except (OSError, SafetensorError) as error:
             raise ModelError(f"{weights} is not a readable safetensors file ({error}); fetch it again.") from error
-        with torch.no_grad():
-            for index, layer in enumerate([*self.prefix, *self.suffix.convolutions]):
-                if isinstance(layer, nn.Conv2d):
-                    _copy(layer, tensors, f"features.{index}", weights, title)
-            shared = [layer for layer in self.suffix.shared if isinstance(layer, nn.Linear)]
-            for name, linear in zip(self.config.network.classifier, shared, strict=False):
-                if f"{name}.weight" in tensors and tensors[f"{name}.weight"].shape == linear.weight.shape:
-                    _copy(linear, tensors, name, weights, title)
+        for index, layer in enumerate([*self.prefix, *self.suffix.convolutions]):
+            _load(layer, tensors, network.prefix(index), f"{weights} has no %s that fits {network.title}")
+        shared = [layer for layer in self.suffix.shared if isinstance(layer, nn.Linear)]
+        for name, linear in zip(network.classifier, shared, strict=False):
+            if f"{name}.weight" in tensors and tensors[f"{name}.weight"].shape == linear.weight.shape:
+                _load(linear, tensors, name, f"{weights} has no %s that fits {network.title}")
 
 
-def _copy(layer: nn.Conv2d | nn.Linear, tensors: dict[str, Tensor], name: str, weights: Path, title: str) -> None:
-    for part in ("weight", "bias"):
-        key = f"{name}.{part}"
-        if key not in tensors or tensors[key].shape != getattr(layer, part).shape:
-            raise ModelError(f"{weights} has no {key} that fits {title}; give weights with torchvision's names.")
-        getattr(layer, part).copy_(tensors[key])
+def _load(layer: nn.Module, tensors: dict[str, Tensor], prefix: str, problem: str) -> None:
+    """Take a layer's parameters and statistics out of named tensors."""
+    state = layer.state_dict()
+    for name in (name for name in state if not name.endswith("num_batches_tracked")):
+        found = tensors.get(f"{prefix}.{name}")
+        if found is None or found.shape != state[name].shape:
+            raise ModelError(f"{problem % f'{prefix}.{name}'}; give weights with torchvision's names.")
+        state[name] = found
+    layer.load_state_dict(state)
