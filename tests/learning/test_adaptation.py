@@ -213,3 +213,12 @@ def test_importance_in_use_is_what_the_runs_own_method_measures(config, tmp_path
     paths = sorted(manifest.parent.glob("*.png"))
     expected = measured_on(run, paths, Fisher("true", "gaussian"))
     assert_same_importance(learn_from_use(run, paths).mean(), expected)
+
+
+def test_a_classifier_in_use_gathers_the_importance_of_its_shared_layers_and_continues(class_run, shapes, tmp_path):
+    folder = shapes / "round" / "test"
+    learn_from_use(class_run, sorted(folder.rglob("*.png")))
+    used, shown = (adapt(class_run, source, tmp_path / str(n)) for n, source in enumerate((None, folder)))
+    assert_same_importance(omega_of(used), omega_of(shown))
+    assert not [name for name in omega_of(used) if "heads" in name]
+    assert learn_more(used).finished_stages() == 2
