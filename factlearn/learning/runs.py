@@ -194,6 +194,8 @@ class Run:
         """Fact vectors [N, 3, D] of image files, or [3, D] of a single one."""
         from factlearn.models.inference import embed_images
 
+        if self.config.learn != "facts":
+            raise RunError(f"{self.folder} learned {self.config.learn}; only a run that learned facts embeds images.")
         if isinstance(images, Path | str):
             vector: NDArray[np.float32] = self.embed([images], stage)[0]
             return vector
