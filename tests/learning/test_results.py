@@ -118,7 +118,7 @@ def test_what_is_not_finished_or_damaged_is_one_sentence(digits_config, tmp_path
     record = run.stage_folder(1) / "stage.json"
     text = record.read_text()
     record.write_text(text.replace('"accuracy"', '"inaccuracy"'))
-    with pytest.raises(RunError, match="damaged .*--fresh"):
+    with pytest.raises(RunError, match=r"damaged .*--fresh"):
         run.result()
     assert 0 <= run.result(fresh=True).final.average <= 1
     record.write_text("{")
