@@ -75,8 +75,13 @@ def save_random_weights(backbone, path):
     from factlearn.models.backbones import BACKBONES
 
     torch.manual_seed(0)
-    tensors = torch.nn.Sequential(*BACKBONES.find(backbone).layers()).state_dict()
-    save_file({f"features.{name}": tensor for name, tensor in tensors.items()}, path)
+    layers = torch.nn.Sequential(*BACKBONES.find(backbone).layers())
+    for name, parameter in layers.named_parameters():
+        if name.endswith("weight"):  # keeps activations of one size through all layers, as trained weights do
+            torch.nn.init.kaiming_normal_(parameter, mode="fan_out", nonlinearity="relu")
+        else:
+            torch.nn.init.zeros_(parameter)
+    save_file({f"features.{name}": tensor for name, tensor in layers.state_dict().items()}, path)
     return path
 
 
