@@ -150,9 +150,7 @@ class Run:
             RunError: if it did.
         """
         if self.config.learn != "facts":
-            raise RunError(
-                f"{self.folder} learned {self.config.learn}; embedding and indexing images needs a run that learned facts."
-            )
+            raise RunError(f"{self.folder} learned {self.config.learn}; fact vectors need a run that learned facts.")
         return self
 
     def task_names(self) -> list[str]:

@@ -108,7 +108,7 @@ def test_a_model_of_another_line_is_refused(run, tmp_path, pictures):
 
 def test_a_run_of_classes_cannot_be_indexed(digits_config, tmp_path, pictures):
     run = train(parse_config(digits_config, "test"), tmp_path / "digits", stop_after=1)
-    with pytest.raises(RunError, match="learned classes; embedding and indexing images needs a run that learned facts"):
+    with pytest.raises(RunError, match="learned classes; fact vectors need a run that learned facts"):
         Run.of_facts(run.folder)
     with pytest.raises(RunError, match="learned classes"):
         build_index(run, str(pictures), tmp_path / "index")
