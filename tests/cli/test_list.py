@@ -8,9 +8,16 @@ from factlearn.data.registry import SOURCES
 from factlearn.experiments.paper.registry import EXPERIMENTS
 from factlearn.lifelong.registry import METHODS
 from factlearn.models.backbones import BACKBONES, Backbone, register_backbone
+from factlearn.retrieval.stores import STORES
 from tests.cli.commands import factlearn, output_of
 
-REGISTRIES = {"methods": METHODS, "sources": SOURCES, "backbones": BACKBONES, "experiments": EXPERIMENTS}
+REGISTRIES = {
+    "methods": METHODS,
+    "sources": SOURCES,
+    "backbones": BACKBONES,
+    "stores": STORES,
+    "experiments": EXPERIMENTS,
+}
 
 
 @pytest.mark.parametrize("kind", REGISTRIES)
