@@ -70,6 +70,7 @@ def write_class_report(results: Sequence[RunResult], path: Path, *, title: str |
         worst = most_forgotten(changes, 16)
         kept.add(plots.fact_changes(changes, worst, kind="class", measure="accuracy"))
     kept.add(cost_plots.memory_bars(shown))
+    kept.add(cost_plots.lambda_curve(results))
     images = {class_title(task, label): int(np.sum(task.test.labels == label)) for task, label in _classes(first)}
     return write_page(
         "classes.html",

@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from factlearn.data.tasks import fact_embeddings
 from factlearn.errors import RunError
 from factlearn.evaluation.results import RunResult
@@ -17,7 +20,7 @@ from factlearn.experiments.changes import (
     most_forgotten,
     telling_facts,
 )
-from factlearn.experiments.comparison import paired_tests, score_methods, scores_rows, tests_rows
+from factlearn.experiments.comparison import FACT_COLUMNS, paired_tests, score_methods, scores_rows, tests_rows
 from factlearn.experiments.figures import SVG_STYLE, Plot
 from factlearn.experiments.importance_plots import choose_layer, histogram, load_omega, scatter
 from factlearn.experiments.naming import explained, first_of_each, group_runs
@@ -70,7 +73,7 @@ def write_fact_report(
 
 
 def _shown(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
-    """One run a method for the details: of one seed, over the same tasks, of a sweep of lambda the best only."""
+    """One run per method for the details: of one seed, over the same tasks, only the best of a sweep of lambda."""
     best: dict[str, str] = {}
     for label, group in groups.items():
         title = title_of(group[0].run.config.strategy)
@@ -124,6 +127,7 @@ def _context(
         "forgotten": [_forgotten(label, listed) for label, listed in changes.items()],
         "every_fact": changes_table(changes),
         "methods": list(changes),
+        "columns": FACT_COLUMNS,
         "scores": scores_rows(scores),
         "tests": tests_rows(tests),
         **learned_how(shown),
@@ -167,12 +171,8 @@ def _dendrogram(result: RunResult) -> Plot | None:
 
 def _importance(shown: Mapping[str, RunResult], kept: Plots) -> None:
     """Histogram of the first run that keeps importance; scatter against another's, or against its own last stage."""
-    found = []
-    for label, result in shown.items():
-        try:
-            found.append((label, result, choose_layer(load_omega(result.run, 1), None)))
-        except RunError:
-            continue
+    measured = [(label, result, _omega(result, 1)) for label, result in shown.items()]
+    found = [(label, result, omega) for label, result, omega in measured if omega is not None]
     if not found:
         return
     label, result, omega = found[0]
@@ -181,9 +181,16 @@ def _importance(shown: Mapping[str, RunResult], kept: Plots) -> None:
     others = [(name, values) for name, _, values in found[1:] if values.shape == omega.shape]
     if others:
         kept.add(scatter(omega, others[0][1], (f"{label}, after {after}", f"{others[0][0]}, after {after}")))
-    elif len(result.evaluations) > 1:
-        last = choose_layer(load_omega(result.run), None)
+    elif len(result.evaluations) > 1 and (last := _omega(result, None)) is not None:
         kept.add(scatter(omega, last - omega, (f"{label}, {after}", f"{label}, the tasks after it")))
+
+
+def _omega(result: RunResult, stage: int | None) -> NDArray[np.float32] | None:
+    """The importance that a stage left, by default the last; None where the run keeps none."""
+    try:
+        return choose_layer(load_omega(result.run, stage), None)
+    except RunError:
+        return None
 
 
 def _forgotten(label: str, listed: Sequence[Change], count: int = 10) -> dict[str, Any]:

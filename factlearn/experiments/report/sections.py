@@ -75,10 +75,11 @@ def about_run(label: str, run: Run, data: str) -> dict[str, Any]:
 
 def write_page(template: str, path: Path, kept: Plots, **page: Any) -> list[Path]:
     """Write the page, and beside it a folder with every plot as SVG and its numbers as CSV; both are returned."""
-    from jinja2 import Environment, PackageLoader
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     folder = path.with_name(f"{path.stem}-files")
-    environment = Environment(loader=PackageLoader("factlearn.experiments"), autoescape=True, trim_blocks=True)
+    loader = PackageLoader("factlearn.experiments")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
     text = environment.get_template(template).render(files=folder.name, plots=kept, **page)
     for plot in kept.values():
         plot.save(folder)
