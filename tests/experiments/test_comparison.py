@@ -141,4 +141,4 @@ def test_runs_of_facts_and_of_classes_do_not_mix(command, learned, learned_class
 
 
 def test_a_method_is_explained_by_what_it_registered(learned):
-    assert explained({"mine": learned(name="mas")}) == {"mine": METHODS["mas"].summary}
+    assert explained({"run": learned(name="mas")}) == {"MAS": METHODS["mas"].summary}

@@ -13,7 +13,7 @@ from factlearn.evaluation.results import RunResult
 from factlearn.experiments import cost_plots, plots
 from factlearn.experiments.changes import Change, changes_of, changes_table, class_title, most_forgotten, telling_facts
 from factlearn.experiments.comparison import CLASS_COLUMNS, paired_tests, score_methods, scores_rows, tests_rows
-from factlearn.experiments.naming import explained, first_of_each, group_runs
+from factlearn.experiments.naming import explained, group_runs, shown_runs
 from factlearn.experiments.report.pictures import Found, Moment, Retrieved, thumbnail
 from factlearn.experiments.report.sections import (
     TITLE,
@@ -58,7 +58,7 @@ def write_class_report(results: Sequence[RunResult], path: Path, *, title: str |
         RunError: if there is no run, or the runs are over different tasks.
     """
     groups = group_runs(results)
-    shown = first_of_each(groups)
+    shown = shown_runs(groups)
     first = next(iter(shown.values()))
     for result in shown.values():
         if result.tasks != first.tasks:

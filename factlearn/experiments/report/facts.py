@@ -23,7 +23,7 @@ from factlearn.experiments.changes import (
 from factlearn.experiments.comparison import FACT_COLUMNS, paired_tests, score_methods, scores_rows, tests_rows
 from factlearn.experiments.figures import SVG_STYLE, Plot
 from factlearn.experiments.importance_plots import choose_layer, histogram, load_omega, scatter
-from factlearn.experiments.naming import explained, first_of_each, group_runs
+from factlearn.experiments.naming import explained, group_runs, shown_runs
 from factlearn.experiments.projection import facts_to_project, project
 from factlearn.experiments.report.pictures import gallery
 from factlearn.experiments.report.sections import (
@@ -36,9 +36,7 @@ from factlearn.experiments.report.sections import (
     write_page,
 )
 from factlearn.experiments.report.words import forgotten_share, summary
-from factlearn.lifelong.registry import title_of
 
-MOST_METHODS = 5
 QUERIES = 4
 
 
@@ -73,15 +71,8 @@ def write_fact_report(
 
 
 def _shown(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
-    """One run per method for the details: of one seed, over the same tasks, only the best of a sweep of lambda."""
-    best: dict[str, str] = {}
-    for label, group in groups.items():
-        title = title_of(group[0].run.config.strategy)
-        if title not in best or _mean_map(groups[best[title]]) < _mean_map(group):
-            best[title] = label
-    several = len(groups) > MOST_METHODS
-    kept = {label: list(group) for label, group in groups.items() if not several or label in best.values()}
-    shown = first_of_each(kept)
+    """One run per method for the details, all over the same tasks."""
+    shown = shown_runs(groups)
     tasks = {label: [task.facts for task in result.run.tasks().tasks] for label, result in shown.items()}
     first = next(iter(tasks))
     for label, listed in tasks.items():
@@ -91,10 +82,6 @@ def _shown(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
                 "split the facts differently. Give runs that share a split."
             )
     return shown
-
-
-def _mean_map(group: Sequence[RunResult]) -> float:
-    return sum(result.final.map_all or 0.0 for result in group) / len(group)
 
 
 def _context(

@@ -101,3 +101,12 @@ def test_seeds_of_data_that_the_seed_draws_are_one_method(digits_config, tmp_pat
     learn({**other, "seed": 2}, tmp_path / "other", name="finetune")
     refused = CliRunner().invoke(app, ["report", *folders, str(tmp_path / "other"), "--out", str(tmp_path / "no.html")])
     assert "different data" in str(refused.exception)
+
+
+def test_a_sweep_of_lambda_adds_its_curve_and_details_of_the_best_only(learned_classes, tmp_path):
+    swept = [learned_classes(name="mas", **{"lambda": 10.0**power}) for power in range(-3, 3)]
+    _, folder = write_class_report([learned_classes(name="finetune"), *swept], tmp_path / "report.html")
+    rows = list(csv.DictReader((folder / "lambda.csv").open()))
+    assert [float(row["lambda"]) for row in rows] == [10.0**power for power in range(-3, 3)]
+    assert [float(row["accuracy, all"]) for row in rows] == [pytest.approx(each.final.average) for each in swept]
+    assert len({row["method"] for row in csv.DictReader((folder / "classes.csv").open())}) == 2
