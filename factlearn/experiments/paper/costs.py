@@ -73,16 +73,12 @@ def memory(request: Request, outcome: Outcome) -> None:
     """Bytes that each method holds, excluding the network: eight object tasks step by step, every method on digits."""
     objects = {m: group for m, group in eight(request, EIGHT).items() if m != "joint"}
     outcome.plots.append(memory_lines(objects))
-    steps = []
-    for method, group in objects.items():
-        for step in (1, len(group[0].memory)):
-            size = group[0].memory[step - 1]
-            steps.append(
-                entry(METHODS[method].title, f"training task {step}, MB", None, [size["training_bytes"] / 1e6])
-            )
-            steps.append(
-                entry(METHODS[method].title, f"kept after task {step}, MB", None, [size["stored_bytes"] / 1e6])
-            )
+    steps = [
+        entry(METHODS[method].title, f"{words} {step}, MB", None, [group[0].memory[step - 1][key] / 1e6])
+        for method, group in objects.items()
+        for step in (1, len(group[0].memory))
+        for key, words in (("training_bytes", "training task"), ("stored_bytes", "kept after task"))
+    ]
     network = next(iter(objects.values()))[0].memory[-1]["model_bytes"] / 1e6
     outcome.tables.append(
         PaperTable(f"Eight object tasks, excluding the network's own {network:.0f} MB", steps, digits=1)
@@ -90,12 +86,11 @@ def memory(request: Request, outcome: Outcome) -> None:
     every = {name: [f"strategy.name={name}"] for name, each in METHODS.items() if "classes" in each.problems}
     every.pop("joint")
     held = {method: group[0].memory[-1] for method, group in request.learn_objects("permuted", every, 1).items()}
-    entries = []
-    for method, memory_ in held.items():
-        entries.append(
-            entry(METHODS[method].title, "while training, KiB", None, [memory_["training_bytes"] / KIBIBYTE])
-        )
-        entries.append(entry(METHODS[method].title, "between tasks, KiB", None, [memory_["stored_bytes"] / KIBIBYTE]))
+    entries = [
+        entry(METHODS[method].title, words, None, [each[key] / KIBIBYTE])
+        for method, each in held.items()
+        for key, words in (("training_bytes", "while training, KiB"), ("stored_bytes", "between tasks, KiB"))
+    ]
     own = next(iter(held.values()))["model_bytes"] / KIBIBYTE
     outcome.tables.append(
         PaperTable(f"Five permuted tasks, excluding the network's own {own:,.0f} KiB", entries, digits=0)

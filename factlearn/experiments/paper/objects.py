@@ -28,7 +28,7 @@ PERCENT = 100.0
 @experiment("objects-two-tasks", "Table 1", "Two object tasks: the drop of the first, and the second", data=False)
 def two_tasks(request: Request, outcome: Outcome) -> None:
     """Every method on four pairs of tasks."""
-    outcome.setting = _setting(request, few_seeds(request))
+    outcome.setting = request.size(few_seeds(request))
     methods = request.chosen(TWO)
     learned = _pairs(request, {method: [f"strategy.name={method}"] for method in methods})
     outcome.tables += pair_tables(learned, "table-1", {method: PAPER_NAMES.get(method, method) for method in methods})
@@ -45,7 +45,7 @@ def two_tasks(request: Request, outcome: Outcome) -> None:
 @experiment("objects-train-test", "Table 2", "Importance on training images, test images or both", data=False)
 def train_test(request: Request, outcome: Outcome) -> None:
     """MAS and l-MAS on four pairs of tasks."""
-    outcome.setting = _setting(request, few_seeds(request))
+    outcome.setting = request.size(few_seeds(request))
     rows = {
         f"{method} {source}": [f"strategy.name={method}", f"strategy.importance={source}"]
         for method in ("mas", "l-mas")
@@ -144,14 +144,8 @@ def eight_tasks(request: Request, outcome: Outcome) -> None:
             reported = accuracy[name][place] if name in accuracy and len(tasks) == 8 else None
             values = [PERCENT * (result.matrix()[-1][place] or 0.0) for result in group]
             entries.append(entry(METHODS[method].title, task, reported, values))
-        entries.append(
-            entry(
-                METHODS[method].title,
-                "average",
-                average.get(name),
-                [PERCENT * result.final.average for result in group],
-            )
-        )
+        ends = [PERCENT * result.final.average for result in group]
+        entries.append(entry(METHODS[method].title, "average", average.get(name), ends))
         lost = [PERCENT * found.average for result in group if (found := result.forgetting())]
         text = paper("table-6", "text")["average forgetting mas"] if method == "mas" else None
         entries.append(entry(METHODS[method].title, "forgetting", text, lost))
@@ -159,14 +153,14 @@ def eight_tasks(request: Request, outcome: Outcome) -> None:
     outcome.tables.append(PaperTable("Accuracy at the end, percent", entries, digits=1, note=note))
     in_turn = {method: group for method, group in learned.items() if not group[0].at_once}
     outcome.plots += [accuracy_bars(learned), *([drop_bars(in_turn)] if in_turn else [])]
-    ends = {method: PERCENT * mean(result.final.average for result in group) for method, group in learned.items()}
-    if {"mas", "si", "finetune"} <= ends.keys():
-        rivals = {m: v for m, v in ends.items() if m not in ("mas", "joint")}
+    means = {method: PERCENT * mean(result.final.average for result in group) for method, group in learned.items()}
+    if {"mas", "si", "finetune"} <= means.keys():
+        rivals = {m: v for m, v in means.items() if m not in ("mas", "joint")}
         best = max(rivals, key=lambda method: rivals[method])
-        outcome.say("MAS has the best average of those that learn one by one", ends["mas"] >= rivals[best],
-                    f"MAS {ends['mas']:.1f} %, next {METHODS[best].title} {rivals[best]:.1f} %")  # fmt: skip
-        outcome.say("MAS is about 2 points above SI", ends["mas"] > ends["si"],
-                    f"{ends['mas']:.1f} and {ends['si']:.1f} %; the paper 52.7 and 50.5")  # fmt: skip
+        outcome.say("MAS has the best average of those that learn one by one", means["mas"] >= rivals[best],
+                    f"MAS {means['mas']:.1f} %, next {METHODS[best].title} {rivals[best]:.1f} %")  # fmt: skip
+        outcome.say("MAS is about 2 points above SI", means["mas"] > means["si"],
+                    f"{means['mas']:.1f} and {means['si']:.1f} %; the paper 52.7 and 50.5")  # fmt: skip
 
 
 def eight(request: Request, methods: Sequence[str]) -> dict[str, list[RunResult]]:
@@ -184,7 +178,7 @@ def eight(request: Request, methods: Sequence[str]) -> dict[str, list[RunResult]
 def adaptation(request: Request, outcome: Outcome) -> None:
     """What the class and its task lose, and what the last task gains."""
     seeds = few_seeds(request)
-    outcome.setting = _setting(request, seeds)
+    outcome.setting = request.size(seeds)
     rows = {name: ["strategy.name=mas", f'strategy.importance=["{name}"]'] for name in CLASSES[request.scale]}
     whole = {"whole": ["strategy.name=mas", "strategy.importance=train"]}
     learned = request.learn_objects("one_class", {**whole, **rows}, seeds)
@@ -226,10 +220,6 @@ def _class_drop(result: RunResult, name: str) -> float:
 def few_seeds(request: Request) -> int:
     """One seed at small scale, where four pairs or three classes vary enough."""
     return 1 if request.scale == "small" else request.seeds
-
-
-def _setting(request: Request, seeds: int) -> str:
-    return f"{request.scale} scale, {seeds} seed{'s' if seeds > 1 else ''}"
 
 
 def _tasks_note(request: Request) -> str:

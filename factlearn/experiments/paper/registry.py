@@ -76,7 +76,9 @@ def run_experiment(name: str, request: Request) -> tuple[Outcome, Path]:
     """Learn what an experiment needs, and keep its outcome."""
     found = EXPERIMENTS.find(name)
     request.check(folder=not found.data)
-    outcome = Outcome(found.name, found.paper, found.title, request.label if found.data else request.size)
+    outcome = Outcome(
+        found.name, found.paper, found.title, request.label if found.data else request.size(request.seeds)
+    )
     options = f" --scale {request.scale}" if request.scale != "small" else ""
     options += f" --data {Path(request.data).name}" if found.data and request.data != "emoji" else ""
     options += f" --config {request.config_path.name}" if found.data and request.config_path else ""

@@ -64,12 +64,11 @@ class Request:
         """For people."""
         name = "emoji facts" if self.data == "emoji" else Path(self.data).name
         name = self.config_path.name if self.config_path else name
-        return f"{name}, {self.size}"
+        return f"{name}, {self.size(self.seeds)}"
 
-    @property
-    def size(self) -> str:
+    def size(self, seeds: int) -> str:
         """Scale and seeds, for people."""
-        return f"{self.scale} scale, {self.seeds} seed{'s' if self.seeds > 1 else ''}"
+        return f"{self.scale} scale, {seeds} seed{'s' if seeds > 1 else ''}"
 
     def config(self, *overrides: str) -> FactsConfig:
         """The config of facts that the data and the scale stand for."""

@@ -13,7 +13,6 @@ from factlearn.errors import RunError
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments import cost_plots, plots
 from factlearn.experiments.changes import (
-    Change,
     changes_of,
     changes_table,
     lost_by_all,
@@ -30,12 +29,13 @@ from factlearn.experiments.report.sections import (
     TITLE,
     Plots,
     about_run,
+    forgotten,
     learned_how,
     matrix_rows,
     notice_of,
     write_page,
 )
-from factlearn.experiments.report.words import forgotten_share, summary
+from factlearn.experiments.report.words import summary
 
 QUERIES = 4
 
@@ -111,7 +111,7 @@ def _context(
         "typical": any(task.typical for task in first.run.tasks().tasks),
         "matrices": [matrix_rows(label, result) for label, result in shown.items()],
         "galleries": [gallery(shown, text, k) for text in asked],
-        "forgotten": [_forgotten(label, listed) for label, listed in changes.items()],
+        "forgotten": forgotten(changes, "facts"),
         "every_fact": changes_table(changes),
         "methods": list(changes),
         "columns": FACT_COLUMNS,
@@ -178,10 +178,6 @@ def _omega(result: RunResult, stage: int | None) -> NDArray[np.float32] | None:
         return choose_layer(load_omega(result.run, stage), None)
     except RunError:
         return None
-
-
-def _forgotten(label: str, listed: Sequence[Change], count: int = 10) -> dict[str, Any]:
-    return {"method": label, "sentence": forgotten_share(listed), "rows": listed[:count]}
 
 
 def _data(result: RunResult) -> str:

@@ -1,13 +1,15 @@
 """What the reports on facts and on classes share: the plots of a course, its matrix, the page and its files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from factlearn.data.registry import SOURCES
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments import plots
+from factlearn.experiments.changes import Change
 from factlearn.experiments.figures import Plot
+from factlearn.experiments.report.words import forgotten_share
 from factlearn.files import atomic_write
 from factlearn.learning.runs import Run
 
@@ -53,6 +55,14 @@ def learned_how(results: Mapping[str, RunResult]) -> dict[str, Any]:
     """How many tasks were learned one after the other, and whether some run learned several at once."""
     in_turn = [len(result.learned[-1]) for result in results.values() if not result.at_once]
     return {"in_turn": max(in_turn, default=0), "at_once": any(result.at_once for result in results.values())}
+
+
+def forgotten(changes: Mapping[str, Sequence[Change]], kinds: str) -> list[dict[str, Any]]:
+    """What each method lost most of, and how much that is of all, in words."""
+    return [
+        {"method": label, "sentence": forgotten_share(listed, kinds), "rows": listed[:10]}
+        for label, listed in changes.items()
+    ]
 
 
 def notice_of(run: Run) -> str:
