@@ -186,8 +186,8 @@ def read_config(path: Path | str, overrides: Sequence[str] = ()) -> dict[str, An
     methods = raw.pop("methods", None) or {}
     strategy, chosen = raw.get("strategy"), asked.get("strategy")
     name = chosen.get("name") if isinstance(chosen, dict) else None
-    if isinstance(methods, dict) and isinstance(name, str):  # another method than the file's starts with its defaults
-        own = strategy if isinstance(strategy, dict) and strategy.get("name", name) == name else {}
+    if isinstance(methods, dict) and isinstance(name, str):
+        own = strategy if isinstance(strategy, dict) and strategy.get("name") == name else {}
         raw["strategy"] = {"name": name, **(methods.get(name) or {}), **own}
     return with_overrides(raw, overrides)
 
