@@ -33,7 +33,8 @@ from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.retrieval import FactIndex
 from factlearn.retrieval.folder.optimize import PATTERNS
-from factlearn.retrieval.search import Question, nearest, pack
+from factlearn.retrieval.rows import pack
+from factlearn.retrieval.search import Question, nearest
 
 DIMENSION = 300
 UNITS = 500
@@ -102,7 +103,7 @@ def build_factlearn(folder: Path, count: int, space: LanguageSpace, *, optimized
 
 def open_factlearn(folder: Path) -> Callable[[Question], list[int]]:
     index = FactIndex.open(folder / "index")
-    return lambda question: [int(name) for name in index.backend.names(nearest(index.backend, [question], 10)[0].keys)]
+    return lambda question: [int(name) for name in index.store.names(nearest(index.store, [question], 10)[0].keys)]
 
 
 def all_rows(count: int, space: LanguageSpace) -> Iterator[np.ndarray]:
@@ -252,7 +253,7 @@ def child(what: str, peer: str, folder: Path, number: int) -> dict[str, Any]:
 
 def exact_answers(folder: Path, asked: list[Question]) -> list[set[int]]:
     index = FactIndex.open(folder / "index")
-    return [{int(name) for name in index.backend.names(found.keys)} for found in nearest(index.backend, asked, 10)]
+    return [{int(name) for name in index.store.names(found.keys)} for found in nearest(index.store, asked, 10)]
 
 
 def measure(count: int, peers: list[str], queries: int, console: Console) -> None:

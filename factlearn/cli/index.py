@@ -15,14 +15,14 @@ IndexArgument = Annotated[
     str, typer.Argument(metavar="INDEX", help="An index, such as indexes/demo, or milvus://host:port/collection.")
 ]
 RunOption = Annotated[
-    Path | None, typer.Option("--run", help="The run whose model embeds; the one the index came from if not given.")
+    Path | None, typer.Option("--run", help="The run whose model embeds; by default the one the index was built with.")
 ]
 StageOption = Annotated[
     int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")
 ]
-SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be decoded.")]
-ProcessesOption = Annotated[int, typer.Option(min=1, help="Embed in so many processes, each a share of the images.")]
-EachOption = Annotated[int, typer.Option("--sample", min=1, help="Images to look at of every fact.")]
+SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Skip images that cannot be decoded.")]
+ProcessesOption = Annotated[int, typer.Option(min=1, help="Number of worker processes.")]
+EachOption = Annotated[int, typer.Option("--sample", min=1, help="Number of images to sample per fact.")]
 
 
 @app.command()
@@ -119,7 +119,7 @@ def remove(
 
 @app.command()
 def info(index: IndexArgument, json: JsonOption = False) -> None:
-    """What an index holds, which models made it, and how it is searched."""
+    """Show what an index holds, which models made it, and how it is searched."""
     from factlearn.cli.tables.index import index_info, index_table
     from factlearn.retrieval import FactIndex
 
@@ -134,14 +134,9 @@ def info(index: IndexArgument, json: JsonOption = False) -> None:
 def verify(index: IndexArgument) -> None:
     """Check every file of an index against its SHA-256."""
     from factlearn.errors import FactIndexError
-    from factlearn.retrieval import FactIndex
+    from factlearn.retrieval import store_at
 
-    try:
-        problems = FactIndex.open(index).verify()
-    except FactIndexError as error:
-        from factlearn.retrieval.folder.files import damaged_files
-
-        problems = [str(problem) for problem in damaged_files(Path(index))] or [str(error)]
+    problems = [str(problem) for problem in store_at(index).verify(index)]
     if problems:
         raise FactIndexError("\n".join(problems))
     print(f"{index}: every file is as it was written")
@@ -150,21 +145,16 @@ def verify(index: IndexArgument) -> None:
 @app.command()
 def optimize(
     index: IndexArgument,
-    target_recall: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the exact ten best to find.")] = 0.95,
-    memory: Annotated[str | None, typer.Option(help="The most memory a search may hold, such as 2GB.")] = None,
+    target_recall: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the exact top ten to find.")] = 0.95,
+    memory: Annotated[str | None, typer.Option(help="Memory limit for searching, such as 2GB.")] = None,
     kinds: Annotated[str, typer.Option(help="Kinds to consider: flat, pq, ivf, hnsw.")] = "flat,pq,ivf,hnsw",
 ) -> None:
     """Find the fastest way to search an index that reaches a recall, and use it from now on."""
     from factlearn.cli.tables.index import trials_table
-    from factlearn.errors import FactIndexError
     from factlearn.progress import say
     from factlearn.retrieval import FactIndex
-    from factlearn.retrieval.folder.optimize import KINDS
 
     chosen = [kind.strip() for kind in kinds.split(",")]
-    for kind in chosen:
-        if kind not in KINDS:
-            raise FactIndexError(f"There is no kind {kind!r}; the kinds are {', '.join(KINDS)}.")
     trials = FactIndex.open(index).optimize(target_recall=target_recall, memory=_bytes(memory), kinds=chosen, say=say)
     show(trials_table(trials))
 
@@ -177,7 +167,7 @@ def drift(
     sample: EachOption = 5,
     json: JsonOption = False,
 ) -> None:
-    """How far images move under a run's newest model, and what that does to MAP."""
+    """Show how far images move under a run's newest model, and what that does to MAP."""
     from factlearn.retrieval import FactIndex
 
     opened, source = FactIndex.open(index), _run(run)
@@ -230,9 +220,9 @@ def export(
 @app.command()
 def upgrade(index: IndexArgument) -> None:
     """Bring an index of an earlier format up to date."""
-    from factlearn.retrieval.folder.upgrade import upgrade as upgrade_index
+    from factlearn.retrieval import store_at
 
-    print(f"{index}: brought up to date" if upgrade_index(Path(index)) else f"{index}: is up to date")
+    print(f"{index}: {'brought' if store_at(index).upgrade(index) else 'is'} up to date")
 
 
 def _run(path: Path | None):  # type: ignore[no-untyped-def]

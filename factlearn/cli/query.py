@@ -15,24 +15,24 @@ def query(
         list[str] | None,
         typer.Argument(help='A fact with * for what is open, such as "<person, riding, *>"; several, each by itself.'),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many images.")] = 10,
+    k: Annotated[int, typer.Option("-k", help="Number of images to return.")] = 10,
     also: Annotated[list[str] | None, typer.Option("--and", help="A fact the same image must show as well.")] = None,
     without: Annotated[list[str] | None, typer.Option("--not", help="A fact the image must not show.")] = None,
     image: Annotated[Path | None, typer.Option(help="An image: what is similar to it, and the facts it shows.")] = None,
     weights: Annotated[
-        str | None, typer.Option(help="How much subject, predicate and object count, such as 1,2,1.")
+        str | None, typer.Option(help="Weights of subject, predicate and object, such as 1,2,1.")
     ] = None,
     where: Annotated[
         str | None, typer.Option(help="A filter, such as \"split = 'test' and cluster in ('sports', 'food')\".")
     ] = None,
-    offset: Annotated[int, typer.Option(help="Pass over so many of the best, for pages.")] = 0,
-    threshold: Annotated[float | None, typer.Option(help="Leave out images of lower score.")] = None,
+    offset: Annotated[int, typer.Option(help="Skip the first N hits.")] = 0,
+    threshold: Annotated[float | None, typer.Option(help="Drop hits with a lower score.")] = None,
     run: RunOption = None,
     learn_importance: Annotated[
         bool, typer.Option("--learn-importance", help="Remember in the run what the --image makes important.")
     ] = False,
     json: JsonOption = False,
-    sheet: Annotated[Path | None, typer.Option(help="Write the images as one picture.")] = None,
+    sheet: Annotated[Path | None, typer.Option(help="Write the hits to one contact sheet (PNG).")] = None,
 ) -> None:
     """Find the images that show a fact, or that are like an image."""
     from factlearn.cli.tables.index import hits_table, shown_table
@@ -59,25 +59,22 @@ def query(
             _learn_importance(run_of(opened, source), [image])
         answers = [(str(image), hits)]
     else:
-        answers = [
-            (" and ".join(map(str, [opened.parse(fact), *map(opened.parse, also or ())])), hits)
-            for fact, hits in zip(
-                facts, opened.query_many(facts, also=also or (), without=without or (), **options), strict=True
-            )
-        ]
+        asked, together = [opened.parse(fact) for fact in facts], [opened.parse(fact) for fact in also or ()]
+        found = opened.query_many(asked, also=together, without=without or (), **options)
+        answers = [(" and ".join(map(str, [query, *together])), hits) for query, hits in zip(asked, found, strict=True)]
     if sheet:
         from factlearn.retrieval.sheet import contact_sheet
 
-        contact_sheet(answers[0][1], sheet, query=None if image else opened.parse(facts[0]))
+        contact_sheet(answers[0][1], sheet, query=None if image else asked[0])
     if json:
-        found = [{"query": asked, "hits": [hit.to_json() for hit in hits]} for asked, hits in answers]
-        more = {"facts": [{"fact": str(each.fact), "score": each.score} for each in shown]} if image else {}
-        show_json({**found[0], **more} if len(found) == 1 else found)
+        each = [{"query": title, "hits": [hit.to_json() for hit in hits]} for title, hits in answers]
+        more = {"facts": [{"fact": str(one.fact), "score": one.score} for one in shown]} if image else {}
+        show_json({**each[0], **more} if len(each) == 1 else each)
         return
     if image:
         show(shown_table(shown))
-    for asked, hits in answers:
-        show(hits_table(asked, hits))
+    for title, hits in answers:
+        show(hits_table(title, hits))
 
 
 def _weights(text: str | None) -> list[float] | None:

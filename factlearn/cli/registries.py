@@ -12,7 +12,7 @@ _PLACES = {
     "methods": "factlearn.lifelong.registry",
     "sources": "factlearn.data.registry",
     "backbones": "factlearn.models.backbones",
-    "stores": "factlearn.retrieval.store",
+    "stores": "factlearn.retrieval.stores",
     "experiments": "factlearn.experiments.paper.registry",
 }
 

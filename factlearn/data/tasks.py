@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -144,16 +144,31 @@ def fact_embeddings(facts: Sequence[Fact], language: LanguageSpace) -> dict[Fact
     return dict(zip(facts, vectors.reshape(len(facts), -1), strict=True))
 
 
-def choose_facts(patterns: Sequence[str], facts: Sequence[Fact]) -> list[Fact]:
-    """The facts that patterns such as `<person, *, tennis>` match exactly; a pattern without a match is an error."""
+def choose_facts(
+    patterns: Sequence[str], facts: Sequence[Fact], *, report: Callable[[str], None] | None = None
+) -> list[Fact]:
+    """The facts that a list of facts and patterns such as `<person, *, tennis>` names.
+
+    A list may serve several datasets, so a pattern with a wildcard may match nothing, which goes to `report`.
+
+    Raises:
+        DatasetError: if a fact without a wildcard is not there, or nothing matches at all.
+    """
     chosen: dict[Fact, None] = {}
-    for pattern in patterns:
-        query = FactQuery.parse(pattern)
+    unmatched = []
+    for query in map(FactQuery.parse, patterns):
         matches = [fact for fact in facts if query.matches(fact, Relevance.EXACT)]
-        if not matches:
-            raise DatasetError(f"No fact of the dataset matches {query}; `factlearn split` lists all facts.")
         chosen.update(dict.fromkeys(matches))
-    return list(chosen)
+        if not matches:
+            unmatched.append(str(query))
+            if None not in query.units:
+                break
+    else:
+        if chosen and unmatched and report:
+            report(f"No fact of the dataset matches {', '.join(unmatched)}; the other patterns are used.")
+        if chosen:
+            return list(chosen)
+    raise DatasetError(f"No fact of the dataset matches {unmatched[-1]}; `factlearn split` lists all facts.")
 
 
 def _check_count(facts: Sequence[Fact], count: int) -> None:

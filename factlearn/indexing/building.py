@@ -221,7 +221,7 @@ def add_images(
     stage = run.finished_stages() if stage is None else stage
     model = load_model(run, stage)
     version = version_of(run, model, stage)
-    index.backend.about.check_version(index.path, version)
+    index.check_version(version)
     report = Added()
     fresh = _new_or_changed(index, dataset, report)
     facts, language = known_facts(run), run.language()
@@ -293,6 +293,6 @@ def embed_one(index: FactIndex, image: Path, run: Run | None = None) -> NDArray[
     stage = entry.stage if entry.run == str(run.folder.resolve()) else None
     stage = run.finished_stages() if stage is None else stage
     model = load_model(run, stage)
-    index.backend.about.check_version(index.path, version_of(run, model, stage))
+    index.check_version(version_of(run, model, stage))
     vectors, _ = embed_images(model, [image], batch_size=1)
     return vectors[0]  # type: ignore[no-any-return]

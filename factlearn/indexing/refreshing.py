@@ -16,10 +16,9 @@ from factlearn.indexing.drift import GroupDrift, measure_drift, sample_groups, s
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
 from factlearn.progress import say
-from factlearn.retrieval import FactIndex, Version
-from factlearn.retrieval.folder.repair import restore
-from factlearn.retrieval.folder.segments import metadata_of
-from factlearn.retrieval.search import unpack
+from factlearn.retrieval import FactIndex, Version, store_at
+from factlearn.retrieval.items import metadata_of
+from factlearn.retrieval.rows import unpack
 
 Policy = Literal["drift", "all", "repair"]
 _COMMIT_EVERY = 4096
@@ -77,13 +76,13 @@ class _Old:
     """The images of an index that models other than the given one embedded, and a sample of them embedded by it."""
 
     def __init__(self, index: FactIndex, embedder: Embedder, version: Version, each: int, seed: int) -> None:
-        keys = index.backend.keys()
-        items = index.backend.items(keys)
+        keys = index.store.keys()
+        items = index.store.items(keys)
         stale = [place for place, item in enumerate(items) if item["model"] != version.fingerprint]
         self.items = [items[place] for place in stale if Path(items[place]["path"]).is_file()]
         self.missing = [items[place]["id"] for place in stale if not Path(items[place]["path"]).is_file()]
         readable = np.array([place for place in stale if Path(items[place]["path"]).is_file()], np.intp)
-        self.vectors = unpack(index.backend.take(keys[readable]))
+        self.vectors = unpack(index.store.take(keys[readable]))
         self.facts = index.facts
         self.labels = [Fact.parse(item["fact"]) if item["fact"] else None for item in self.items]
         self.targets = index.language.embed(self.facts)
@@ -156,7 +155,7 @@ def refresh(
         each: images sampled for every fact.
     """
     report = Refreshed()
-    lost = restore(Path(path), _language_of(run)) if not str(path).startswith("milvus:") else []
+    lost = store_at(path).restore(path, None if run is None else run.language())
     index = FactIndex.open(path)
     if not lost and policy == "repair":
         return report
@@ -175,17 +174,13 @@ def refresh(
     return report
 
 
-def _language_of(run: Run | None) -> Any:
-    return run.language() if run is not None else None
-
-
 def _newest(index: FactIndex, run: Run | None, stage: int | None) -> tuple[Embedder, Version]:
     run = run_of(index, run)
     index.check_language(run.language())
     stage = run.finished_stages() if stage is None else stage
     model = load_model(run, stage)
     version = version_of(run, model, stage)
-    index.backend.about.check_version(index.path, version)
+    index.check_version(version)
     return Embedder(run, model, stage, skip_unreadable=True), version
 
 

@@ -25,6 +25,7 @@ from factlearn.models.embedder import FactEmbedder, build_embedder
 from factlearn.models.inference import embed_inputs
 from factlearn.models.inputs import Inputs, in_order, open_inputs, shuffled
 from factlearn.models.network import TwoPartModel
+from factlearn.progress import say
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class FactProblem(Problem):
     def named_inputs(self, names: Sequence[str]) -> Inputs:
         """The training images of facts or patterns."""
         train = self.dataset.of_split("train")
-        samples = train.of_facts(choose_facts(names, train.facts)).samples
+        samples = train.of_facts(choose_facts(names, train.facts, report=say)).samples
         return open_inputs(self.model, [sample.path for sample in samples])
 
     @cached_property

@@ -334,6 +334,11 @@ class Run:
         )
 
 
+def load_run(folder: Path | str) -> Run:
+    """Open a run directory, of facts or of classes; see `Run` for what it gives back."""
+    return Run.open(folder)
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))

@@ -1,7 +1,8 @@
-"""The fact index: images found by triplet text, with wildcards."""
+"""The fact index: images found by triplet text, with wildcards; the stores that hold it are in `stores.py`."""
 
+from factlearn.retrieval.about import Version
 from factlearn.retrieval.hits import Hit, ShownFact
 from factlearn.retrieval.index import FactIndex
-from factlearn.retrieval.store import Version
+from factlearn.retrieval.stores import STORES, Store, store, store_at
 
-__all__ = ["FactIndex", "Hit", "ShownFact", "Version"]
+__all__ = ["STORES", "FactIndex", "Hit", "ShownFact", "Store", "Version", "store", "store_at"]

@@ -1,4 +1,4 @@
-"""An index as one file for other programs."""
+"""Exporting an index as one file for other programs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ import numpy as np
 from factlearn.errors import FactIndexError
 from factlearn.facts import UNIT_NAMES
 from factlearn.files import atomic_write
-from factlearn.retrieval.search import pack
+from factlearn.retrieval.rows import pack, width_of
 
 if TYPE_CHECKING:
     from factlearn.retrieval.index import FactIndex
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 def export(index: "FactIndex", out: Path) -> None:
     """Write all images of an index.
 
-    `.parquet`: a line an image, what is stored of it and its vectors in the columns subject, predicate and object.
-    `.faiss`: a flat FAISS inner-product index of the rows (`retrieval/search.py` says how to ask it), with the images'
-    ids beside it in `.ids.txt`.
+    `.parquet`: one row per image, with its item and its vectors in the columns subject, predicate and object.
+    `.faiss`: a flat FAISS inner-product index of the rows (see `retrieval/search.py` for how to query it), with the
+    images' ids beside it in `.ids.txt`.
 
     Raises:
-        FactIndexError: if the file's ending is another.
+        FactIndexError: if the file name ends in something else.
     """
     if out.suffix == ".parquet":
         _parquet(index, out)
     elif out.suffix == ".faiss":
         _faiss(index, out)
     else:
-        raise FactIndexError(f"{out} ends in neither .parquet nor .faiss; choose one of these.")
+        raise FactIndexError(f"{out} ends in neither .parquet nor .faiss; choose one of them.")
 
 
 def _parquet(index: "FactIndex", out: Path) -> None:
@@ -49,7 +49,7 @@ def _parquet(index: "FactIndex", out: Path) -> None:
 def _faiss(index: "FactIndex", out: Path) -> None:
     import faiss
 
-    flat = faiss.IndexFlatIP(3 * index.dimension + 3)
+    flat = faiss.IndexFlatIP(width_of(index.dimension))
     flat.add(pack(index.vectors))
     with atomic_write(out, "wb") as stream:
         stream.write(faiss.serialize_index(flat).tobytes())

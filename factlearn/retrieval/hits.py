@@ -1,4 +1,4 @@
-"""What a query gives back."""
+"""The result of a query."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from factlearn.facts import UNIT_NAMES, Fact
-from factlearn.retrieval.folder.segments import metadata_of
+from factlearn.retrieval.items import metadata_of
 from factlearn.retrieval.search import Nearest
 
 
@@ -18,12 +18,12 @@ class Hit:
     Attributes:
         id: the image's id.
         path: where the image was when it was indexed.
-        score: minus the weighted sum of squared distances over the units the query names; higher is better. Of
-            several facts asked for together the worst score counts.
-        scores: minus the squared distance of each unit, of the fact that `score` is of.
+        score: minus the weighted sum of squared distances over the units the query names; higher is better. When
+            several facts are asked for together, the worst score.
+        scores: minus the squared distance of each unit, for the fact that `score` belongs to.
         fact: the fact the image is known to show, if any.
-        metadata: what else was stored of it.
-        model: the version of the model that embedded it.
+        metadata: the image's metadata.
+        model: the fingerprint of the model that embedded it.
     """
 
     id: str
@@ -50,11 +50,11 @@ class Hit:
 
 @dataclass(frozen=True)
 class ShownFact:
-    """A fact an image shows.
+    """A fact that an image shows.
 
     Attributes:
-        fact: one the index knows.
-        score: minus the mean squared distance over its units, so that facts of any order compare.
+        fact: one that the index knows.
+        score: minus the mean squared distance over its units, so that facts with one, two or three units compare.
     """
 
     fact: Fact
@@ -62,7 +62,7 @@ class ShownFact:
 
 
 def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]]) -> list[Hit]:
-    """The hits of an answer, given what is stored of each image."""
+    """The hits of an answer, given the item of each image."""
     return [
         Hit(
             id=item["id"],

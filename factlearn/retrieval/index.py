@@ -13,24 +13,26 @@ from factlearn.errors import FactIndexError
 from factlearn.evaluation.scoring import unit_scores
 from factlearn.facts import Fact, FactQuery, Vocabulary
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.folder.backend import FolderBackend
-from factlearn.retrieval.folder.manifest import ModelEntry
+from factlearn.retrieval.about import ModelEntry, Version
 from factlearn.retrieval.hits import Hit, ShownFact, make_hits
-from factlearn.retrieval.negation import rivals_of, shows
+from factlearn.retrieval.items import Images
+from factlearn.retrieval.negation import showing_any
 from factlearn.retrieval.options import check_page, filter_of, weights_of
-from factlearn.retrieval.search import Nearest, Question, nearest, nearest_to_all, unpack
-from factlearn.retrieval.store import Backend, Images, Version
+from factlearn.retrieval.rows import unpack
+from factlearn.retrieval.search import Nearest, Question, nearest, nearest_to_all
+from factlearn.retrieval.stores import Item, Store, store_at
+from factlearn.retrieval.where import Filter
 
 if TYPE_CHECKING:
-    from factlearn.retrieval.folder.optimize import Trial
+    from factlearn.retrieval.trials import Trial
 
 Asked = str | Fact | FactQuery
 
 
 class FactIndex:
-    """Image vectors that can be asked for facts; opened with `open`, made with `create`.
+    """Image vectors that are searched by fact; made with `create`, opened with `open`.
 
-    An opened index is a snapshot: it answers the same whatever others write meanwhile, until `reload`.
+    An opened index folder is a snapshot: its answers stay the same, whatever others write, until `reload`.
 
     Example:
         >>> index = FactIndex.open("indexes/demo")  # doctest: +SKIP
@@ -38,8 +40,8 @@ class FactIndex:
         >>> index.query("<*, riding>", without=["<*, *, horse>"], where="split = 'test'")  # doctest: +SKIP
     """
 
-    def __init__(self, backend: Backend, language: LanguageSpace | None) -> None:
-        self.backend = backend
+    def __init__(self, store: Store, language: LanguageSpace | None) -> None:
+        self.store = store
         self._given = self._language = language
 
     @classmethod
@@ -61,17 +63,17 @@ class FactIndex:
         """Write an index of image vectors and open it.
 
         Args:
-            path: the folder to make, or `milvus:...` (see `factlearn.retrieval.milvus.backend`).
+            path: the folder to make, or the address of another store (see `factlearn.retrieval.stores`).
             vectors: float32 [N, 3, D].
-            ids: N distinct ids, which order images of equal score.
-            paths: where each image is.
+            ids: N distinct ids; images of equal score are ordered by id.
+            paths: of the image files.
             language: the space the vectors were trained to land in; saved inside the index.
             model: the model that made the vectors, or its fingerprint.
-            known_facts: the facts the model knows; their units are those that plain-text queries may name.
+            known_facts: the facts the model knows; plain-text queries may use the words of their units.
             facts: the fact each image is known to show, None where unknown.
-            metadata: more about each image.
-            files: size, time and SHA-256 of each image's file, by which a changed image is known later.
-            overwrite: replace an index already there.
+            metadata: of each image.
+            files: size, mtime and SHA-256 of each image file, to detect changes.
+            overwrite: replace an existing index.
 
         Raises:
             FactIndexError: if there is nothing to index, the arguments do not fit together, a vector is not
@@ -80,28 +82,28 @@ class FactIndex:
         images = Images(vectors, ids, paths, facts, metadata, files)
         images.check(language.dimension)
         known = sorted(set(known_facts))
-        language.embed(known)  # so that the units of known facts are saved with the space
-        backend = _backend_of(path).create(path, images, _version(model), known, language, overwrite=overwrite)
-        return cls(backend, language)
+        language.embed(known)  # so that their units are saved with it
+        store = store_at(path).create(path, images, _version(model), known, language, overwrite=overwrite)
+        return cls(store, language)
 
     @classmethod
     def open(cls, path: Path | str, language: LanguageSpace | None = None, *, verify: bool = False) -> Self:
-        """Open an index; without a language space it uses the one it was built with.
+        """Open an index.
 
-        Sizes of all files and the content of small ones are checked at once, vectors before they are first used.
+        File sizes and small files are checked at once, vectors before they are first used.
 
         Args:
-            path: the index's folder, or `milvus:...`.
-            language: the space that turns query text into vectors; must be the one the index was built with.
-            verify: check the content of every file now.
+            path: the index's folder, or the address of another store.
+            language: the space that turns query text into vectors; the one saved with the index if not given.
+            verify: check everything now.
 
         Raises:
-            FactIndexError: if there is no index, a file is damaged, or the language space is another one.
+            FactIndexError: if there is no index, a file is damaged, or the language space is not the index's.
         """
-        backend = _backend_of(path).open(path)
-        if verify and (problems := backend.problems()):
+        store = store_at(path).open(path)
+        if verify and (problems := store.problems()):
             raise problems[0]
-        index = cls(backend, language)
+        index = cls(store, language)
         index.check_language(language)
         return index
 
@@ -111,57 +113,55 @@ class FactIndex:
         Raises:
             FactIndexError: if the fingerprints differ.
         """
-        expected = self.backend.about.language
+        expected = self.store.about.language
         if language is not None and language.fingerprint != expected:
             raise FactIndexError(
                 f"{self.path} was built in the language space {expected}, not {language.fingerprint}; "
                 "distances between them mean nothing: open it without a space, or build it again in this one."
             )
 
-    def check_model(self, fingerprint: str) -> None:
-        """Refuse a model that made none of the index's vectors.
+    def check_version(self, version: Version) -> None:
+        """Refuse a model that does not descend from the same first task as those of the index.
 
         Raises:
-            FactIndexError: naming those that did.
+            FactIndexError: naming both lineages.
         """
-        if fingerprint not in self.models:
-            made = ", ".join(self.models)
-            raise FactIndexError(f"{self.path} was built by the model {made}, not {fingerprint}; build it again.")
+        self.store.about.check_version(self.path, version)
 
     # What it holds
 
     @property
     def path(self) -> Path | str:
         """The folder or address of the index."""
-        return self.backend.place
+        return self.store.place
 
     def __len__(self) -> int:
-        return len(self.backend)
+        return len(self.store)
 
     @property
     def dimension(self) -> int:
         """The length of a unit's vector."""
-        return self.backend.about.dimension
+        return self.store.about.dimension
 
     @property
     def models(self) -> Mapping[str, ModelEntry]:
-        """The versions of the model that made vectors, by fingerprint, oldest first."""
-        return self.backend.about.models
+        """The models that made vectors, by fingerprint, oldest first."""
+        return self.store.about.models
 
     @property
     def model(self) -> str:
-        """The fingerprint of the newest version."""
+        """The fingerprint of the newest model."""
         return list(self.models)[-1]
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """The facts known, sorted."""
-        return self.backend.about.facts
+        """The known facts, sorted."""
+        return self.store.about.facts
 
     @property
     def vectors(self) -> NDArray[np.float32]:
         """The image vectors [N, 3, D], in the order of `ids`."""
-        return unpack(self.backend.take(self.backend.keys()))
+        return unpack(self.store.take(self.store.keys()))
 
     @property
     def ids(self) -> list[str]:
@@ -170,23 +170,23 @@ class FactIndex:
 
     @property
     def paths(self) -> list[Path]:
-        """Where the images were when they were indexed, in the order of `ids`."""
+        """The paths of all images when they were indexed."""
         return [Path(item["path"]) for item in self.items()]
 
-    def items(self, where: str | None = None) -> Sequence[Mapping[str, Any]]:
-        """What is stored of all images, or of those that pass a filter, beside their vectors."""
-        return self.backend.items(self.backend.keys(filter_of(where)))
+    def items(self, where: str | None = None) -> Sequence[Item]:
+        """What is known about all images, or about those that pass a filter (see `factlearn.retrieval.items`)."""
+        return self.store.items(self.store.keys(filter_of(where)))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The units plain-text queries may name."""
+        """The units that plain-text queries may name."""
         return Vocabulary.of(self.facts)
 
     @property
     def language(self) -> LanguageSpace:
-        """The language space of the index; loaded from it when first needed."""
+        """The language space of the index."""
         if self._language is None:
-            self._language = self.backend.load_language()
+            self._language = self.store.load_language()
         return self._language
 
     # Queries
@@ -206,42 +206,33 @@ class FactIndex:
         """The k images that answer a query best; all of them if there are fewer.
 
         Args:
-            query: the fact to show.
-            k: how many images.
+            query: the fact to show, as text or already parsed.
+            k: the number of images.
             also: more facts that the same image must show; its worst score counts.
-            without: facts it must not show: an image is left out if, on the units such a fact names, that fact is
-                nearer than any other the index knows.
+            without: facts that the image must not show: one that, on the units it names, is nearer to the image than
+                any other fact the index knows.
             weights: of subject, predicate and object; 1 each if not given.
-            where: a filter on what is known of the images, such as "split = 'test'".
-            offset: how many of the best to leave out, for pages.
-            threshold: leave out images of lower score.
+            where: a filter, such as "split = 'test'" (see `factlearn.retrieval.where`).
+            offset: skip the first N hits.
+            threshold: the lowest score to include.
 
         Raises:
             FactIndexError: if k, offset, weights or the filter make no sense.
-            FactError: if the text is no query.
+            FactError: if a text is not a query.
             LanguageError: if a unit has no vector.
         """
-        asked = [self.parse(each) for each in (query, *also)]
-        questions = self._questions(asked, weights)
-        kept = filter_of(where)
-        one = questions[0] if len(questions) == 1 else None
-
-        def best(count: int) -> Nearest:
-            if one:
-                return nearest(self.backend, [one], count, kept)[0]
-            return nearest_to_all(self.backend, questions, count, kept)
-
-        return self._page(best, k, offset, threshold, [self.parse(each) for each in without])
+        questions = self._questions([self.parse(each) for each in (query, *also)], weights)
+        return self._page(questions, k, where, offset, threshold, without)
 
     def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
-        """The k best images for each of several queries, in one sweep where no option needs more; see `query`."""
+        """The k best images for each of several queries, in one sweep if the options allow; see `query`."""
         if any(options.get(name) for name in ("also", "without", "offset")) or options.get("threshold") is not None:
             return [self.query(query, k, **options) for query in queries]
         check_page(k, 0)
         questions = self._questions([self.parse(query) for query in queries], options.get("weights"))
         if not questions:
             return []
-        answers = nearest(self.backend, questions, min(k, len(self)), filter_of(options.get("where")))
+        answers = nearest(self.store, questions, min(k, len(self)), filter_of(options.get("where")))
         return [self._hits(answer) for answer in answers]
 
     def similar(
@@ -255,19 +246,12 @@ class FactIndex:
         threshold: float | None = None,
         without: Sequence[Asked] = (),
     ) -> list[Hit]:
-        """The images whose vectors are nearest to an image's [3, D]; options as of `query`."""
+        """The images whose vectors are nearest to that of an image [3, D]; options as in `query`."""
         question = Question(self._checked(vector), weights_of(weights))
-        kept = filter_of(where)
-        return self._page(
-            lambda count: nearest(self.backend, [question], count, kept)[0],
-            k,
-            offset,
-            threshold,
-            [self.parse(each) for each in without],
-        )
+        return self._page([question], k, where, offset, threshold, without)
 
     def facts_of(self, vector: NDArray, k: int = 10) -> list[ShownFact]:
-        """The facts that an image's vector [3, D] shows, best first; equal ones in the order of facts."""
+        """The known facts nearest to an image's vector [3, D], best first; ties in the order of facts."""
         check_page(k, 0)
         targets, mask = self.language.embed(self.facts)
         scores = (unit_scores(targets, self._checked(vector)) * mask).sum(axis=1) / mask.sum(axis=1)
@@ -275,7 +259,7 @@ class FactIndex:
         return [ShownFact(self.facts[place], float(scores[place])) for place in order]
 
     def parse(self, query: Asked) -> FactQuery:
-        """Read a query; plain words are read as units the index knows."""
+        """Parse a query, plain words as units that the index knows; one already parsed is returned as it is."""
         if isinstance(query, str):
             return FactQuery.parse(query, self.vocabulary)
         return FactQuery.of(query) if isinstance(query, Fact) else query
@@ -286,7 +270,7 @@ class FactIndex:
         for query, named in zip(asked, mask, strict=True):
             if not (named * each).any():
                 raise FactIndexError(
-                    f"The weights leave nothing of {query} to compare; give a unit it names more than 0."
+                    f"The weights leave nothing of {query} to compare; give a unit that it names a weight above 0."
                 )
         return [Question(target, named * each) for target, named in zip(targets, mask, strict=True)]
 
@@ -298,43 +282,38 @@ class FactIndex:
 
     def _page(
         self,
-        best: Any,
+        questions: Sequence[Question],
         k: int,
+        where: str | None,
         offset: int,
         threshold: float | None,
-        without: Sequence[FactQuery],
+        without: Sequence[Asked],
     ) -> list[Hit]:
-        """The hits from `offset` on, of a ranking that `best` gives the beginning of."""
+        """The hits from `offset` on; the ranking is extended until enough images show nothing unwanted."""
         check_page(k, offset)
+        passing, unwanted = filter_of(where), [self.parse(each) for each in without]
         wanted = offset + k
         count = min(wanted, len(self))
         while True:
-            answer: Nearest = best(max(count, 1))
-            kept = self._showing_none_of(answer, without)
-            if kept.sum() >= wanted or len(answer) < count or count >= len(self):
+            best = self._best(questions, max(count, 1), passing)
+            kept = np.ones(len(best), bool)
+            if unwanted and len(best):
+                kept = ~showing_any(unpack(self.store.take(best.keys)), unwanted, self.facts, self.language)
+            if kept.sum() >= wanted or len(best) < count or count >= len(self):
                 break
             count = min(2 * count, len(self))
         if threshold is not None:
-            kept &= answer.scores >= threshold
+            kept &= best.scores >= threshold
         places = np.flatnonzero(kept)[offset:wanted]
-        return self._hits(Nearest(answer.keys[places], answer.scores[places], answer.by_unit[places]))
+        return self._hits(Nearest(best.keys[places], best.scores[places], best.by_unit[places]))
 
-    def _showing_none_of(self, answer: Nearest, without: Sequence[FactQuery]) -> NDArray[np.bool_]:
-        kept = np.ones(len(answer), bool)
-        if not without or not len(answer):
-            return kept
-        vectors = unpack(self.backend.take(answer.keys))
-        known = self.language.embed(self.facts)
-        for query in without:
-            (target,), (mask,) = self.language.embed([query])
-            rivals = rivals_of(target, mask, *known)
-            if not len(rivals):
-                raise FactIndexError(f"{self.path} knows no fact to tell {query} from; leave it out of the query.")
-            kept &= ~shows(vectors, target, mask, rivals)
-        return kept
+    def _best(self, questions: Sequence[Question], count: int, where: Filter | None) -> Nearest:
+        if len(questions) == 1:
+            return nearest(self.store, questions, count, where)[0]
+        return nearest_to_all(self.store, questions, count, where)
 
     def _hits(self, answer: Nearest) -> list[Hit]:
-        return make_hits(answer, self.backend.items(answer.keys))
+        return make_hits(answer, self.store.items(answer.keys))
 
     # Changes
 
@@ -351,64 +330,52 @@ class FactIndex:
         files: Sequence[Mapping[str, str]] = (),
         language: LanguageSpace | None = None,
     ) -> None:
-        """Add images, in place of those with the same ids, in one step; arguments as of `create`.
+        """Add images, replacing those with the same ids, in one step; arguments as in `create`.
 
         Raises:
-            FactIndexError: if the arguments do not fit, the model or the language space is foreign, or another
-                process writes.
+            FactIndexError: if the arguments do not fit together, the model or the language space is foreign, or
+                another process is writing.
         """
         images = Images(vectors, ids, paths, facts, metadata, files)
         images.check(self.dimension)
         self.check_language(language)
         version = _version(model, self.models)
-        self.backend.about.check_version(self.path, version)
+        self.check_version(version)
         known = sorted({*self.facts, *known_facts})
         space = language or self.language
         space.embed(known)
-        self.backend.add(images, version, known, space)
+        self.store.add(images, version, known, space)
         self.reload()
 
     def remove(self, ids: Collection[str] = (), *, pattern: str | None = None, where: str | None = None) -> int:
-        """Remove images by id, by a pattern of ids such as "holiday/*", or by a filter; how many there were."""
+        """Remove images by id, by a pattern of ids such as "holiday/*", or by a filter; returns how many there were."""
         chosen = set(ids)
         if pattern is not None or where is not None:
             found = self.items(where)
             chosen |= {item["id"] for item in found if pattern is None or fnmatch.fnmatchcase(item["id"], pattern)}
-        count = self.backend.remove(chosen) if chosen else 0
+        count = self.store.remove(chosen) if chosen else 0
         self.reload()
         return count
 
     def reload(self) -> None:
-        """See the newest state."""
-        self.backend = self.backend.reload()
+        """Switch to the newest state."""
+        self.store = self.store.reload()
         self._language = self._given
         self.__dict__.pop("vocabulary", None)
 
     def optimize(self, **options: Any) -> "list[Trial]":
         """Choose the fastest way to search that reaches a recall; see `factlearn.retrieval.folder.optimize`."""
-        from factlearn.retrieval.folder.optimize import optimize
-
-        if not isinstance(self.backend, FolderBackend):
-            raise FactIndexError(f"{self.path} is searched by its server; only index folders can be optimized here.")
-        trials = optimize(self.backend.path, self.language, **options)
+        trials = self.store.optimize(self.language, **options)
         self.reload()
         return trials
 
     def verify(self) -> list[str]:
-        """A sentence for every file that is not as it was written; none if all is well."""
-        return [str(problem) for problem in self.backend.problems()]
-
-
-def _backend_of(path: Path | str) -> Any:
-    if str(path).startswith("milvus:"):
-        from factlearn.retrieval.milvus.backend import MilvusBackend
-
-        return MilvusBackend
-    return FolderBackend
+        """One sentence for everything that is not as it was written; none if all is well."""
+        return [str(problem) for problem in self.store.problems()]
 
 
 def _version(model: str | Version, known: Mapping[str, ModelEntry] | None = None) -> Version:
-    """A bare fingerprint is a model of its own, or of the line of the index it is added to."""
+    """A bare fingerprint belongs to the lineage of the index it is added to; a new index starts its own."""
     if isinstance(model, Version):
         return model
     lineage = next(iter(known.values())).lineage if known else model

@@ -1,4 +1,4 @@
-"""Contact sheets: the images that answer a query, as one picture to look at."""
+"""Contact sheets: the images that answer a query, as one picture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ def contact_sheet(
 ) -> Path:
     """Write a picture of the hits in a grid, best first, each with its rank, score and fact.
 
-    Where an image's fact is known and the query is given, right answers are framed green with a check mark,
-    wrong ones red with a cross. An image that cannot be read becomes a grey tile that says so.
+    If the query is given, images of known facts get a green frame and a check mark where they are right, a red frame
+    and a cross where they are wrong. An image that cannot be read becomes a grey tile that says so.
 
     Args:
         hits: what `FactIndex.query` returned.
@@ -40,11 +40,11 @@ def contact_sheet(
         title: the heading; the query's text if not given.
         query: what was asked.
         relevance: which facts count as right.
-        columns: tiles in a row.
+        columns: tiles per row.
         tile: a tile's side in pixels.
 
     Raises:
-        FactIndexError: if there are no hits, the file's ending is another one, or a size makes no sense.
+        FactIndexError: if there are no hits, the file name ends in something else, or a size makes no sense.
     """
     out = Path(out)
     if not hits:
@@ -125,7 +125,7 @@ def _fitting_square(picture: Image.Image, side: int) -> Image.Image:
 
 
 def _draw_mark(draw: ImageDraw.ImageDraw, centre: tuple[int, int], colour: str, *, right: bool) -> None:
-    """A check mark or a cross in a disc, for those to whom red and green look alike."""
+    """A check mark or a cross in a disc, for readers who cannot tell red from green."""
     x, y = centre
     draw.ellipse((x - 12, y - 12, x + 12, y + 12), fill=colour, outline=_PAPER, width=2)
     if right:

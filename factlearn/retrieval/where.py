@@ -1,13 +1,13 @@
-"""Filters on what is known of images: `split = 'test' and not (cluster in ('sports', 'food') or year < 2000)`.
+"""Filters on items: `split = 'test' and not (cluster in ('sports', 'food') or year < 2000)`.
 
     condition   NAME = VALUE  (also != < <= > >=), NAME in (VALUE, ...), NAME like 'text%', NAME is null,
                 with `not` before `in`, `like` and `null`
     combined    and, or, not, parentheses; and binds tighter than or
     VALUE       'text' (a quote inside is doubled) or a number; a number compares as a number
-    NAME        a column; in `backquotes` if it has other characters than letters, digits, _ . -
+    NAME        a column; in `backquotes` if it contains anything but letters, digits, _ . -
 
 As in SQL, a condition on a missing value is never true, nor is its `not`. `not` is therefore moved down to the
-conditions while reading, after which a filter is only ands and ors of conditions that each store can answer.
+conditions when parsing, which leaves only ands and ors of conditions that each store can answer.
 """
 
 import re
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError
+from factlearn.retrieval.items import METADATA
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +45,7 @@ class Condition:
     negated: bool = False
 
     def opposite(self) -> "Condition":
-        """True where this is false, and, as this, not where the value is missing."""
+        """True where this is false; like this one, never true where the value is missing."""
         if self.operator in _OPPOSITE:
             return Condition(self.column, _OPPOSITE[self.operator], self.values)
         return Condition(self.column, self.operator, self.values, not self.negated)
@@ -58,7 +59,7 @@ class Combined:
     parts: tuple["Filter", ...]
 
     def opposite(self) -> "Combined":
-        """De Morgan's."""
+        """By De Morgan's laws."""
         return Combined("or" if self.operator == "and" else "and", tuple(part.opposite() for part in self.parts))
 
 
@@ -66,23 +67,34 @@ Filter: TypeAlias = Condition | Combined
 
 
 def parse_filter(text: str) -> Filter:
-    """Read a filter.
+    """Parse a filter.
 
     Raises:
-        FactIndexError: if the text is none, naming the place.
+        FactIndexError: if the text is not a filter, naming the place.
     """
     return _Parser(text).whole()
 
 
 def columns_of(filter_: Filter) -> set[str]:
-    """The columns a filter looks at."""
+    """The columns that a filter names."""
     if isinstance(filter_, Condition):
         return {filter_.column}
     return set().union(*map(columns_of, filter_.parts))
 
 
+def check_columns(filter_: Filter, known: Sequence[str]) -> None:
+    """Refuse a filter on a column that an index does not have.
+
+    Raises:
+        FactIndexError: naming those it has.
+    """
+    for name in columns_of(filter_):
+        if name.removeprefix(METADATA) not in known:
+            raise FactIndexError(f"The index has no column {name!r} to filter by; it has {', '.join(known)}.")
+
+
 def matching(filter_: Filter, column: Callable[[str], "pa.ChunkedArray"]) -> NDArray[np.bool_]:
-    """Which rows pass a filter, given its text columns by name."""
+    """Which images pass a filter, given the text columns by name."""
     if isinstance(filter_, Combined):
         join = np.logical_and if filter_.operator == "and" else np.logical_or
         return join.reduce([matching(part, column) for part in filter_.parts])  # type: ignore[no-any-return]
@@ -113,7 +125,7 @@ def _test(condition: Condition, values: "pa.ChunkedArray") -> Any:
 
 
 def _among(values: Any, wanted: Any) -> Any:
-    """Which values are wanted ones; nothing is said of a missing one."""
+    """Which values are among the wanted; null for a missing value."""
     import pyarrow.compute as pc
 
     return pc.if_else(pc.is_valid(values), pc.is_in(values, wanted), None)
@@ -130,8 +142,8 @@ _COMPARE: dict[str, Callable[[Any], Callable[..., Any]]] = {
 
 
 def number_of(text: str | None) -> float | None:
-    """The finite number a text spells, if any."""
-    if text is None or "_" in text:  # which Python would read over
+    """The finite number that a text spells, if any."""
+    if text is None or "_" in text:  # Python would ignore it
         return None
     try:
         value = float(text)
@@ -246,4 +258,4 @@ class _Parser:
     def _error(self, expected: str) -> FactIndexError:
         rest = self._text[self._place :].strip()
         where = f"at {rest[:20]!r}" if rest else "at its end"
-        return FactIndexError(f"The filter {self._text!r} cannot be read {where}; expected {expected}.")
+        return FactIndexError(f"The filter {self._text!r} cannot be parsed {where}; expected {expected}.")

@@ -17,7 +17,6 @@ from factlearn.data.tasks import (
     fact_embeddings,
     imbalance,
     make_tasks,
-    plot_dendrogram,
     random_balanced,
 )
 from factlearn.errors import ConfigError, DatasetError
@@ -125,18 +124,6 @@ def test_names_must_fit_the_tasks():
         TaskSplit("file", (Task("a", (Fact("dog"),)),)).renamed(["x", "y"])
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_the_dendrogram_is_a_picture_with_every_fact(tmp_path, suffix):
-    embeddings = blobs()
-    path = tmp_path / f"tree.{suffix}"
-    plot_dendrogram(agglomerative(embeddings, 3), embeddings, path)
-    content = path.read_bytes()
-    if suffix == "png":
-        assert content.startswith(b"\x89PNG")
-    else:
-        assert content.count(b"<!-- &lt;") == len(embeddings)
-
-
 BIKE, DOG, TREE = Fact("person", "riding", "bike"), Fact("dog", "jumping"), Fact("tree")
 
 
@@ -191,3 +178,13 @@ def test_patterns_choose_facts_in_order_and_once():
     assert choose_facts(["<*, jumping>", "<tree>", "<dog, *>"], facts) == [DOG, TREE]
     with pytest.raises(DatasetError, match="No fact of the dataset matches <cat>"):
         choose_facts(["<cat>"], facts)
+
+
+def test_a_list_of_patterns_may_name_more_than_a_dataset_holds():
+    said = []
+    assert choose_facts(["<*, jumping>", "<*, flying>"], [DOG, TREE], report=said.append) == [DOG]
+    assert said == ["No fact of the dataset matches <*, flying>; the other patterns are used."]
+    with pytest.raises(DatasetError, match="<cat>"):
+        choose_facts(["<*, jumping>", "<cat>"], [DOG, TREE])
+    with pytest.raises(DatasetError, match="<\\*, flying>"):
+        choose_facts(["<*, flying>"], [DOG, TREE])

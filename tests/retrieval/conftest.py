@@ -7,8 +7,9 @@ from gensim.models import KeyedVectors
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.retrieval import FactIndex
-from factlearn.retrieval.folder import files as folder
+from factlearn.retrieval.folder.lock import locked
 from factlearn.retrieval.folder.structures import write_structure
+from factlearn.retrieval.folder.writer import Writer
 
 WORDS = ("person", "woman", "dog", "riding", "holding", "bike", "horse", "mountain", "golf")
 FACTS = (
@@ -68,8 +69,8 @@ def more_images(count, seed=2, prefix="more"):
 
 def link(path: Path) -> None:
     """Give an index a search structure over its first segments."""
-    with folder.locked(path):
-        writer = folder.Writer(path)
+    with locked(path):
+        writer = Writer(path)
         covered = writer.segments[:1]
         count, dimension = sum(map(len, covered)), writer.manifest.dimension
         settings = {"kind": "hnsw", "links": 8, "candidates": count, "dimension": dimension}
@@ -83,9 +84,9 @@ def link(path: Path) -> None:
 
 
 def compact(path: Path) -> None:
-    """Join all segments that can be."""
-    with folder.locked(path):
-        writer = folder.Writer(path)
+    """Join all segments that can be joined."""
+    with locked(path):
+        writer = Writer(path)
         writer.compact(whole=True)
         writer.commit()
 

@@ -4,16 +4,18 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlearn.errors import FactIndexError
-from factlearn.retrieval.folder import files as folder
-from factlearn.retrieval.folder.manifest import Manifest, ModelEntry
-from factlearn.retrieval.folder.rows import FolderStore
-from factlearn.retrieval.folder.segments import COLUMNS, items_table
-from factlearn.retrieval.search import Question, nearest, nearest_to_all, pack, unpack
+from factlearn.retrieval.about import ModelEntry
+from factlearn.retrieval.folder import writer as writing
+from factlearn.retrieval.folder.files import open_segments, start_index
+from factlearn.retrieval.folder.manifest import Manifest, read_manifest
+from factlearn.retrieval.folder.segments import items_table
+from factlearn.retrieval.folder.store import FolderStore
+from factlearn.retrieval.items import Images
+from factlearn.retrieval.rows import pack
+from factlearn.retrieval.search import Question, nearest, nearest_to_all
 from factlearn.retrieval.where import parse_filter
 
 MASKS = [mask for mask in itertools.product([0.0, 1.0], repeat=3) if any(mask)]
@@ -36,20 +38,26 @@ def store_of(path, vectors, names, *, most_rows=10**6, kept=None, groups=None):
     manifest = Manifest(
         generation=0, dimension=dimension, language="none", facts=(), models={"m": ModelEntry(lineage="m")}
     )
-    columns = {name: [None] * count for name in COLUMNS} | {"id": names, "path": names}
-    items = items_table(columns, [{} if group is None else {"group": str(group)} for group in groups or [None] * count])
+    metadata = [{} if group is None else {"group": str(group)} for group in groups or [None] * count]
+    items = items_table(Images(vectors, names, names, metadata=metadata).columns)
     path.mkdir(exist_ok=True)
-    with patch.object(folder, "MOST_ROWS", most_rows), patch("factlearn.files._sync"):  # a disk's fsyncs take seconds
-        folder.start_index(path, manifest, NoLanguage())
-        writer = folder.Writer(path)
+    with patch.object(writing, "MOST_ROWS", most_rows), patch("factlearn.files._sync"):  # a disk's fsyncs take seconds
+        start_index(path, manifest, NoLanguage())
+        writer = writing.Writer(path)
         writer.append(pack(vectors), items, "m")
         writer.commit()
         if kept is not None:
-            writer = folder.Writer(path)
+            writer = writing.Writer(path)
             removed = {name for name, keep in zip(names, kept, strict=True) if not keep}
             writer.delete(lambda segment: np.isin(segment.items.column("id").to_pylist(), list(removed)))
             writer.commit()
-    return FolderStore(path, *folder.open_state(path))
+    return opened(path)
+
+
+def opened(path):
+    """The store of an index folder without a language space."""
+    manifest = read_manifest(path)
+    return FolderStore(path, manifest, open_segments(path, manifest))
 
 
 def scores_of(vectors, question):
@@ -180,19 +188,3 @@ def test_a_filter_that_passes_nothing_finds_nothing(tmp_path):
     question = plain(np.zeros((3, 2)))
     assert len(nearest(store, [question], 5, parse_filter("group = 1"))[0]) == 0
     assert len(nearest_to_all(store, [question, question], 5, parse_filter("group is null"))) == 0
-
-
-def test_rows_hold_the_vectors_and_their_squared_norms():
-    vectors = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32)
-    rows = pack(vectors)
-    assert rows.dtype == np.float32
-    np.testing.assert_array_equal(unpack(rows), vectors)
-    np.testing.assert_allclose(rows[:, -3:], (vectors.astype(float) ** 2).sum(axis=-1), rtol=1e-7)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e30])
-def test_vectors_that_cannot_be_compared_are_refused_with_their_row(bad):
-    vectors = np.zeros((4, 3, 2), np.float32)
-    vectors[2, 1, 0] = bad
-    with pytest.raises(FactIndexError, match=r"row 2|image 2"):
-        pack(vectors)

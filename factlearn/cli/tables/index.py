@@ -12,36 +12,24 @@ from factlearn.facts import FactQuery
 if TYPE_CHECKING:
     from factlearn.indexing.refreshing import Drift
     from factlearn.retrieval import FactIndex, Hit, ShownFact
-    from factlearn.retrieval.folder.optimize import Trial
+    from factlearn.retrieval.trials import Trial
 
 
 def index_info(index: "FactIndex") -> dict[str, Any]:
     """Everything an index says of itself."""
-    from factlearn.retrieval.folder.backend import FolderBackend
-
     images = Counter(item["model"] for item in index.items())
     about: dict[str, Any] = {
         "index": str(index.path),
         "images": len(index),
         "facts": len(index.facts),
         "dimension": index.dimension,
-        "language": index.backend.about.language,
+        "language": index.store.about.language,
         "models": [
             {"model": name, "images": images[name], "run": entry.run, "stage": entry.stage}
             for name, entry in index.models.items()
         ],
     }
-    if isinstance(index.backend, FolderBackend):
-        manifest = index.backend.manifest
-        structure = manifest.structure
-        about |= {
-            "generation": manifest.generation,
-            "segments": len(manifest.segments),
-            "removed": sum(segment.removed for segment in manifest.segments),
-            "bytes": sum(file.bytes for file in manifest.all_files().values()),
-            "columns": index.backend.columns,
-            "search": {"kind": "flat"} if structure is None else {**structure.settings, **structure.measured},
-        }
+    about |= index.store.describe()
     return about
 
 

@@ -1,7 +1,7 @@
 """The manifest of an index folder: which files make up its state, and what each must contain.
 
-`index.json` is the only file of an index that is ever replaced, by a rename; all others are written once. What it
-names is the index. `index.copy.json` is written just before it, so that a damaged manifest can be restored.
+`index.json` is the only file of an index that is ever replaced, by a rename; all others are written once. The files it
+names are the index. `index.copy.json` is written just before it, so that a damaged manifest can be restored.
 """
 
 import hashlib
@@ -9,59 +9,44 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from factlearn.errors import FactIndexError
 from factlearn.files import json_text, sha256_file, write_json
+from factlearn.retrieval.about import Entry, ModelEntry
 
 FORMAT = "factlearn index"
 VERSION = 2
 MANIFEST, COPY = "index.json", "index.copy.json"
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class OtherVersionError(FactIndexError):
+    """An index of a format that this factlearn does not read."""
 
 
-class FileEntry(_Entry):
-    """A file's size and content."""
+class FileEntry(Entry):
+    """A file's size and hash."""
 
     bytes: int
     sha256: str
 
     @classmethod
     def of(cls, file: Path) -> "FileEntry":
-        """Of a file as it is now."""
+        """The entry of a file as it is now."""
         return cls(bytes=file.stat().st_size, sha256=sha256_file(file))
 
 
-class ModelEntry(_Entry):
-    """A version of the model that wrote vectors: where it can be found, and what it descends from.
-
-    Attributes:
-        lineage: the fingerprint of the model after its first task; versions with the same may share an index.
-        run: the run directory it came from, if any.
-        stage: after which stage of the run.
-        number: its place in the order in which versions came to the index.
-    """
-
-    lineage: str
-    run: str | None = None
-    stage: int | None = None
-    number: int = 0
-
-
-class SegmentEntry(_Entry):
-    """A segment: images embedded by one version of the model.
+class SegmentEntry(Entry):
+    """A segment: images embedded by one model.
 
     Attributes:
         name: its folder under `segments/`.
-        count: the images it holds, those removed included.
-        model: the fingerprint of the model that wrote it.
+        count: the number of images it holds, including removed ones.
+        model: the fingerprint of the model.
         largest: the largest squared norm of each unit, for the bound on rounding.
-        deleted: the file under `deleted/` that says which images were removed, if any were.
-        removed: how many were.
-        files: of the segment's folder and `deleted`, by path inside the index.
+        deleted: the folder under `deleted/` that says which images were removed, if any were.
+        removed: the number of removed images.
+        files: of the segment and of `deleted`, by path inside the index.
     """
 
     name: str
@@ -73,15 +58,15 @@ class SegmentEntry(_Entry):
     files: dict[str, FileEntry]
 
 
-class StructureEntry(_Entry):
+class StructureEntry(Entry):
     """A search structure over some segments: their rows in order, compressed or linked.
 
     Attributes:
         name: its folder under `structures/`.
         kind: how it searches, such as `pq`.
         segments: the segments it covers, in order; others are swept exactly.
-        settings: the kind's own.
-        measured: recall and time when it was chosen.
+        settings: specific to the kind.
+        measured: recall when it was chosen.
     """
 
     name: str
@@ -92,16 +77,13 @@ class StructureEntry(_Entry):
     files: dict[str, FileEntry]
 
 
-class Manifest(_Entry):
+class Manifest(Entry):
     """The whole state of an index.
 
     Attributes:
-        generation: counts the commits.
-        dimension: the length D of a unit's vector.
-        language: the fingerprint of the language space.
-        facts: the facts known; their units are the words of plain-text queries.
-        models: the versions that wrote vectors, by fingerprint.
-        files: the language space's.
+        generation: the number of commits.
+        dimension, language, facts, models: see `About`.
+        files: of the language space.
     """
 
     generation: int
@@ -114,7 +96,7 @@ class Manifest(_Entry):
     files: dict[str, FileEntry] = Field(default_factory=dict)
 
     def all_files(self) -> dict[str, FileEntry]:
-        """Every file of the index by path, the manifest itself excepted."""
+        """Every file of the index by path, except the manifest itself."""
         parts = [self.files, *(segment.files for segment in self.segments)]
         if self.structure:
             parts.append(self.structure.files)
@@ -138,8 +120,8 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
     path = folder / name
     if not path.is_file():
         raise FactIndexError(
-            f"{folder} is not an index (it has no {name}); build one with `factlearn index build`, or if only the "
-            "file was lost restore it with `factlearn index refresh`."
+            f"{folder} is not an index (it has no {name}); build one with `factlearn index build`, or, if only the "
+            "file was lost, restore it with `factlearn index refresh`."
         )
     repair = "restore it with `factlearn index refresh`"
     try:
@@ -151,8 +133,8 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
             raise FactIndexError(f"{path} is damaged (its checksum differs); {repair}.")
         version = body.pop("version")
         if version != VERSION:
-            raise FactIndexError(
-                f"{folder} is an index of version {version}, this factlearn works with version {VERSION}; "
+            raise OtherVersionError(
+                f"{folder} is an index of version {version}, this factlearn needs version {VERSION}; "
                 + ("bring it up to date with `factlearn index upgrade`." if version < VERSION else "use a newer one.")
             )
         del body["format"]

@@ -1,13 +1,13 @@
-"""Choosing how an index is searched: structures are built, measured against the exact search, and the fastest kept.
+"""Choosing how an index folder is searched: build structures, measure them against the exact search, keep the fastest.
 
-Recall is measured on queries that name all three units and on those that leave units open, separately, because a
-structure can serve one kind well and the other badly; the worse of the two must reach the target.
+Recall is measured separately on queries that name all three units and on queries that leave units open, because a
+structure can be good at one and bad at the other; the worse of the two must reach the target.
 """
 
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,49 +16,25 @@ from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.folder import files as folder
+from factlearn.retrieval.folder.lock import locked
 from factlearn.retrieval.folder.manifest import StructureEntry
-from factlearn.retrieval.folder.rows import FolderStore
+from factlearn.retrieval.folder.store import FolderStore
 from factlearn.retrieval.folder.structures import structure_bytes, write_structure
-from factlearn.retrieval.search import CHUNK, Question, nearest, unpack
+from factlearn.retrieval.folder.writer import Writer
+from factlearn.retrieval.rows import CHUNK, unpack, width_of
+from factlearn.retrieval.search import Question, nearest
+from factlearn.retrieval.trials import Trial
 
 KINDS = ("flat", "pq", "ivf", "hnsw")
 PATTERNS = tuple(itertools.product((0.0, 1.0), repeat=3))[1:]
 _CANDIDATES = (100, 300, 1000, 3000)
-_LARGE = 200_000  # above this a graph takes too long to build unless it is asked for
+_LARGE = 200_000  # above this a graph takes too long to build
 _MANY = 4_000_000  # below this, sweeping all codes is faster than building and probing lists
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A way to search, measured.
-
-    Attributes:
-        kind: one of `KINDS`.
-        settings: of the structure.
-        recall_full, recall_wild: share of the exact ten best found, for queries that name all units and others.
-        milliseconds: the median time of a query.
-        memory: bytes held in memory while searching.
-        note: why it was not measured, or "chosen".
-    """
-
-    kind: str
-    settings: dict[str, Any]
-    recall_full: float = 0.0
-    recall_wild: float = 0.0
-    milliseconds: float = 0.0
-    memory: int = 0
-    note: str = ""
-
-    @property
-    def recall(self) -> float:
-        """The worse of the two."""
-        return min(self.recall_full, self.recall_wild)
-
-
-@dataclass(frozen=True)
 class _Exam:
-    """Queries with the exact answers."""
+    """Queries with their exact answers."""
 
     questions: Sequence[Question]
     answers: Sequence[NDArray[Any]]
@@ -70,10 +46,10 @@ class _Exam:
         return cls(questions, [found.keys for found in nearest(store, questions, k)], k)
 
     def take(self, store: FolderStore) -> tuple[float, float, float]:
-        """Recall of full and of open queries, and the median milliseconds."""
+        """Recall of queries that name all units and of others, and the median time in milliseconds."""
         shares: dict[bool, list[float]] = {True: [], False: []}
         times = []
-        nearest(store, self.questions[:1], self.k)  # what is read only once is not measured
+        nearest(store, self.questions[:1], self.k)  # warm up: do not measure the first read
         for question, expected in zip(self.questions, self.answers, strict=True):
             started = time.perf_counter()
             found = nearest(store, [question], self.k)[0]
@@ -94,30 +70,33 @@ def optimize(
     seed: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[Trial]:
-    """Join segments, then find the fastest way to search that reaches a recall within a memory, and use it.
+    """Join segments, then find the fastest way to search that reaches a recall within a memory limit, and use it.
 
     Args:
         path: the index's folder; other writers wait until this is done.
         language: the index's, for queries of known facts.
         target_recall: the share of the exact `k` best that must be found.
-        memory: bytes the search may hold; any if not given.
-        kinds: those to consider.
-        per_pattern: queries measured for each pattern of open units.
-        seed: of the queries.
-        say: told what is being done.
+        memory: the limit in bytes; none if not given.
+        kinds: the kinds to consider.
+        k: the number of images per query.
+        per_pattern: queries per pattern of open units.
+        seed: for choosing the queries.
+        say: called with each step.
 
     Returns:
-        All trials; that with the note "chosen" is now used.
+        All trials; the one with the note "chosen" is now used.
 
     Raises:
-        FactIndexError: if none will do.
+        FactIndexError: if a kind is unknown, or none reaches the recall.
     """
-    with folder.locked(path):
-        writer = folder.Writer(path)
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise FactIndexError(f"There is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}.")
+    with locked(path):
+        writer = Writer(path)
         writer.update(structure=None)
         writer.compact(whole=True)
         writer.commit()
-        writer = folder.Writer(path)
+        writer = Writer(path)
         store = FolderStore(path, writer.manifest, writer.segments)
         exam = _Exam.of(store, language, k, per_pattern, seed)
         trials, entries = [], []
@@ -132,12 +111,12 @@ def optimize(
         ]
         if not good:
             raise FactIndexError(
-                f"No kind of {', '.join(kinds)} reaches recall {target_recall} within that memory; "
-                "allow more memory or ask for less recall."
+                f"None of {', '.join(kinds)} reaches recall {target_recall} within the memory limit; "
+                "allow more memory or a lower recall."
             )
         chosen = min(good, key=lambda place: trials[place].milliseconds)
         best = trials[chosen]
-        trials[chosen] = Trial(**{**best.__dict__, "note": "chosen"})
+        trials[chosen] = replace(best, note="chosen")
         entry = entries[chosen]
         if entry is not None:
             measured = {"recall_full": best.recall_full, "recall_wild": best.recall_wild}
@@ -148,18 +127,18 @@ def optimize(
 
 def _try(
     kind: str,
-    writer: folder.Writer,
+    writer: Writer,
     store: FolderStore,
     exam: _Exam,
     target: float,
     memory: int | None,
     say: Callable[[str], None],
 ) -> Iterator[tuple[Trial, StructureEntry | None]]:
-    """Measure one kind with as many settings as it takes."""
+    """Measure one kind with one setting after the other."""
     count, dimension = len(store), writer.manifest.dimension
     if kind == "flat":
         say("measuring the exact sweep")
-        yield Trial("flat", {}, *exam.take(store), memory=count * (3 * dimension + 3) * 4), None
+        yield Trial("flat", {}, *exam.take(store), memory=count * width_of(dimension) * 4), None
         return
     for settings in _settings(kind, count, dimension):
         reason = _reason_against(settings, count, dimension, memory)
@@ -198,7 +177,7 @@ def _settings(kind: str, count: int, dimension: int) -> list[dict[str, Any]]:
 def _reason_against(settings: dict[str, Any], count: int, dimension: int, memory: int | None) -> str:
     """Why a structure is not worth building; empty if it is."""
     if settings["kind"] == "hnsw":
-        needed = count * (4 * (3 * dimension + 3) + 8 * settings["links"])
+        needed = count * (4 * width_of(dimension) + 8 * settings["links"])
         if count > _LARGE:
             return f"not built: a graph over {count} images takes too long"
     else:
@@ -217,10 +196,10 @@ def _rows(store: FolderStore) -> Iterator[NDArray[np.float32]]:
 
 
 def _questions(store: FolderStore, language: LanguageSpace, per_pattern: int, seed: int) -> Iterator[Question]:
-    """For each pattern, facts the index knows, and units put together from stored images."""
+    """For each pattern, known facts and units combined from stored images."""
     generator = np.random.default_rng(seed)
-    facts = tuple(store.manifest.facts)
-    known = _known_targets(facts, language)
+    facts = store.about.facts
+    known = language.embed(facts)
     for pattern in PATTERNS:
         weights = np.array(pattern)
         fitting = known[1].astype(bool)[:, weights > 0].all(axis=1) if facts else np.zeros(0, bool)
@@ -230,9 +209,3 @@ def _questions(store: FolderStore, language: LanguageSpace, per_pattern: int, se
             images = unpack(store.take(generator.choice(store.keys(), 3)))
             targets.append(np.stack([images[unit, unit] for unit in range(3)]))
         yield from (Question(target * (weights[:, None] > 0), weights) for target in targets)
-
-
-def _known_targets(facts: Sequence[str], language: LanguageSpace) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    from factlearn.facts import Fact
-
-    return language.embed([Fact.parse(fact) for fact in facts])

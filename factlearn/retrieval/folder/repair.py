@@ -1,14 +1,13 @@
 """Restoring a damaged index folder as far as its files allow.
 
-Tables of items and removals, and the manifest, are kept twice: the good copy replaces the damaged one. A damaged vector
-is known by its checksum and is lost, as is one that was cut off; the others of its file are kept. Lost images leave the
-index, which is then whole again, and are named, so that they can be embedded anew. A damaged structure is dropped.
+Tables of items and removals, and the manifest, have a copy that replaces the damaged file. A damaged vector fails its
+checksum and is lost, as is one that was cut off; the others in the file are kept. Lost images are removed from the
+index, which is then whole again, and returned, so that they can be embedded again. A damaged structure is dropped.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,31 +17,34 @@ from factlearn.facts import Fact
 from factlearn.files import atomic_directory, atomic_write
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.folder import segments as seg
-from factlearn.retrieval.folder.files import language_files, locked
+from factlearn.retrieval.folder.files import language_files
+from factlearn.retrieval.folder.lock import locked
 from factlearn.retrieval.folder.manifest import (
     COPY,
     MANIFEST,
     FileEntry,
     Manifest,
+    OtherVersionError,
     SegmentEntry,
     read_manifest,
     write_manifest,
 )
+from factlearn.retrieval.rows import row_sums, width_of
+from factlearn.retrieval.stores import Item
 
-Item = Mapping[str, Any]
 _PAIRS = ((seg.ITEMS, seg.ITEMS_COPY), (seg.DELETED, seg.DELETED_COPY))
 _TWINS = {name: other for pair in _PAIRS for name, other in (pair, pair[::-1])}
 
 
 def restore(path: Path, language: LanguageSpace | None = None) -> list[Item]:
-    """Make a damaged index whole again; the images that were lost, with all that is known of them.
+    """Make a damaged index whole again; returns the items of images that were lost.
 
     Args:
         path: the index's folder.
-        language: the index's space, needed only if the saved one is damaged.
+        language: the index's language space, needed only if the saved one is damaged.
 
     Raises:
-        FactIndexError: if the manifest and its copy are damaged, or the saved language space and none is given.
+        FactIndexError: if the manifest and its copy are damaged, or the saved language space is and none is given.
     """
     with locked(path):
         manifest = _restored_manifest(path)
@@ -60,7 +62,7 @@ def restore(path: Path, language: LanguageSpace | None = None) -> list[Item]:
             if all(_is_good(path, *item) for item in entry.files.items()):
                 entries.append(entry)
                 continue
-            kept, gone = _salvaged(path, entry, f"{generation:06d}-r{number}", 3 * manifest.dimension + 3)
+            kept, gone = _salvaged(path, entry, f"{generation:06d}-r{number}", width_of(manifest.dimension))
             entries += [kept] if kept else []
             lost += gone
         changed = manifest.model_copy(update={"segments": tuple(entries), "generation": generation})
@@ -77,9 +79,10 @@ def _restored_manifest(path: Path) -> Manifest:
     for name in (MANIFEST, COPY):
         try:
             found.append(read_manifest(path, name))
-        except FactIndexError as error:
-            if "version" in str(error):
-                raise
+        except OtherVersionError:
+            raise
+        except FactIndexError:
+            continue
     if not found:
         raise FactIndexError(f"{path} cannot be restored: {MANIFEST} and {COPY} are both damaged; build it again.")
     if len(found) == 1:
@@ -96,7 +99,7 @@ def _is_good(path: Path, name: str, entry: FileEntry) -> bool:
 
 
 def _copy_back(path: Path, name: str, entry: FileEntry) -> None:
-    """Replace a damaged file by its twin, if it has one that is good."""
+    """Replace a damaged file by its copy, if it has a good one."""
     file = path / name
     twin = file.parent / _TWINS.get(file.name, "")
     if twin.is_file() and _is_good(path, twin.relative_to(path).as_posix(), entry):
@@ -108,20 +111,22 @@ def _with_language(path: Path, manifest: Manifest, language: LanguageSpace | Non
     if all(_is_good(path, *item) for item in manifest.files.items()):
         return manifest
     if language is None or language.fingerprint != manifest.language:
-        raise FactIndexError(f"The language space saved in {path} is damaged; restore it with --run and the run's own.")
+        raise FactIndexError(
+            f"The language space saved in {path} is damaged; restore it from the run's own with --run."
+        )
     name = f"language/{manifest.generation + 1:06d}"
-    language.embed([Fact.parse(fact) for fact in manifest.facts])  # so that their units are saved with the space
+    language.embed([Fact.parse(fact) for fact in manifest.facts])  # so that their units are saved with it
     with atomic_directory(path / name) as made:
         language.save(made)
     return manifest.model_copy(update={"files": language_files(path, name)})
 
 
 def _salvaged(path: Path, entry: SegmentEntry, name: str, width: int) -> tuple[SegmentEntry | None, list[Item]]:
-    """A new segment of what is still good in a damaged one, and what is not."""
+    """A new segment of the good images in a damaged one, and the items of the others."""
     folder = f"segments/{entry.name}"
     if not _is_good(path, f"{folder}/{seg.ITEMS}", entry.files[f"{folder}/{seg.ITEMS}"]):
         raise FactIndexError(
-            f"Both tables of segment {entry.name} of {path} are damaged, so which images it held is not known; "
+            f"Both tables of segment {entry.name} of {path} are damaged, so its images are unknown; "
             "build the index again."
         )
     items = seg.read_table(path / folder / seg.ITEMS)
@@ -130,7 +135,7 @@ def _salvaged(path: Path, entry: SegmentEntry, name: str, width: int) -> tuple[S
         removed = f"deleted/{entry.deleted}/{seg.DELETED}"
         if not _is_good(path, removed, entry.files[removed]):
             raise FactIndexError(
-                f"Which images were removed from segment {entry.name} of {path} is not known any more."
+                f"Both lists of images removed from segment {entry.name} of {path} are damaged; build the index again."
             )
         alive = ~np.load(path / removed, allow_pickle=False)
     good = np.zeros(entry.count, bool)
@@ -151,18 +156,18 @@ def _taken(rows: NDArray[np.float32], kept: NDArray[np.intp]) -> Iterator[NDArra
 
 
 def _matches(path: Path, entry: SegmentEntry, rows: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which rows are as they were written."""
+    """Which rows are intact."""
     folder = f"segments/{entry.name}"
     if _is_good(path, f"{folder}/{seg.ROWS}", entry.files[f"{folder}/{seg.ROWS}"]):
         return np.ones(len(rows), bool)
     if not _is_good(path, f"{folder}/{seg.SUMS}", entry.files[f"{folder}/{seg.SUMS}"]):
         return np.zeros(len(rows), bool)
     sums = np.load(path / folder / seg.SUMS, allow_pickle=False)
-    return seg.row_sums(rows) == sums[: len(rows)]  # type: ignore[no-any-return]
+    return row_sums(rows) == sums[: len(rows)]  # type: ignore[no-any-return]
 
 
 def _readable_rows(file: Path, entry: SegmentEntry, width: int) -> NDArray[np.float32] | None:
-    """The rows of a file that may be cut: as many as are there. What its header says is not believed."""
+    """As many rows as a truncated file still has. The header is ignored: it may be corrupt."""
     begin = entry.files[f"segments/{entry.name}/{seg.ROWS}"].bytes - 4 * width * entry.count
     try:
         count = min(entry.count, (file.stat().st_size - begin) // (4 * width))

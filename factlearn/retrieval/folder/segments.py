@@ -1,24 +1,22 @@
-"""A segment: images embedded by one version of the model, written once and never changed.
+"""A segment: images embedded by one model, written once and never changed.
 
-    segments/NAME/rows.npy          float32 [count, 3D+3] in the searched form (`search.py`)
-    segments/NAME/sums.npy          uint64 [count]: a checksum of each row
-    segments/NAME/items.arrow       a line an image, in the same order: id, path, fact, what its file looked like,
-                                    and a column `metadata.KEY` a key; memory-mapped when opened
-    segments/NAME/items.copy.arrow  the same once more: vectors can be made again from images, paths cannot
-    deleted/NAME-N/removed.npy      bool [count]: which images were removed by commit N; removed.copy.npy as well
+    segments/NAME/rows.npy          float32 [count, 3D+3] (`factlearn.retrieval.rows`)
+    segments/NAME/sums.npy          uint64 [count]: one checksum per row
+    segments/NAME/items.arrow       one item per image (`factlearn.retrieval.items`); memory-mapped when opened
+    segments/NAME/items.copy.arrow  a copy: vectors can be computed again from the images, paths cannot
+    deleted/NAME-N/removed.npy      bool [count]: the images that were removed up to commit N, and removed.copy.npy
 
-A whole file is checked against its SHA-256 before the first sweep over it; a single row that is fetched is checked
-against its own sum. So nothing damaged is ever served, though opening reads only the small files.
+The file of rows is checked against its SHA-256 before the first sweep over it; a single row that is fetched is checked
+against its checksum. So nothing damaged is ever served, although opening an index reads only the small files.
 """
 
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,63 +24,28 @@ from numpy.typing import NDArray
 from factlearn.errors import FactIndexError
 from factlearn.files import atomic_directory, sha256_file
 from factlearn.retrieval.folder.manifest import FileEntry, SegmentEntry
+from factlearn.retrieval.items import METADATA
+from factlearn.retrieval.rows import row_sums
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS, SUMS, ITEMS, ITEMS_COPY = "rows.npy", "sums.npy", "items.arrow", "items.copy.arrow"
 DELETED, DELETED_COPY = "removed.npy", "removed.copy.npy"
-METADATA = "metadata."
-COLUMNS = ("id", "path", "fact", "bytes", "modified", "sha256")
-_CHUNK = 1 << 13
+BUILT_IN = ("id", "path", "fact")
 
 
-def row_sums(rows: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """A checksum of each row: its 32-bit words, each times an odd number of its own, added modulo 2^64.
-
-    A single changed bit always changes it: an odd number times a power of two is never 0 modulo 2^64 below 2^64.
-    """
-    factors = _odd_numbers(rows.shape[1])
-    words = np.ascontiguousarray(rows).view(np.uint32)
-    sums = [(words[start : start + _CHUNK] * factors).sum(axis=1) for start in range(0, len(words), _CHUNK)]
-    return np.concatenate(sums) if sums else np.empty(0, np.uint64)
-
-
-@cache
-def _odd_numbers(count: int) -> NDArray[np.uint64]:
-    return np.random.default_rng(0).integers(1 << 63, size=count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-
-
-def items_table(columns: Mapping[str, Sequence[Any]], metadata: Sequence[Mapping[str, str]]) -> "pa.Table":
-    """The table of `items.arrow`; a metadata key some images lack is null there.
-
-    Raises:
-        FactIndexError: if a value is not Unicode text.
-    """
+def items_table(columns: Mapping[str, Sequence[str | None]]) -> "pa.Table":
+    """The table of `items.arrow` (see `factlearn.retrieval.items`)."""
     import pyarrow as pa
 
-    values: dict[str, list[Any]] = {name: list(columns[name]) for name in COLUMNS}
-    keys = {key for entry in metadata for key in entry}
-    if wrong := [key for key in keys if not _is_text(key)]:
-        raise FactIndexError(f"The metadata's key {wrong[0]!r} is not Unicode text; rename it.")
-    for key in sorted(keys):
-        values[METADATA + key] = [entry.get(key) for entry in metadata]
-    for name, column in values.items():
-        for image, value in zip(values["id"], column, strict=True):
-            if value is not None and not _is_text(value):
-                raise FactIndexError(f"The {name} of image {image!r} is {value!r}, not Unicode text; rename it.")
-    return pa.table({name: pa.array(column, pa.string()) for name, column in values.items()})
-
-
-def _is_text(value: Any) -> bool:
-    """Whether it is a string without the lone surrogates that stand for undecodable bytes in file names."""
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})
 
 
 def write_segment(
     index: Path, name: str, parts: Iterable[NDArray[np.float32]], items: "pa.Table", width: int, model: str
 ) -> SegmentEntry:
-    """Write rows, which come in parts, and their items as a new segment; nothing refers to it yet."""
+    """Write rows, given in parts, and their items as a new segment; nothing refers to it yet."""
     folder = index / "segments" / name
     with atomic_directory(folder) as made:
         sums = np.empty(items.num_rows, np.uint64)
@@ -108,7 +71,7 @@ def write_segment(
 
 
 def write_deleted(index: Path, entry: SegmentEntry, deleted: NDArray[np.bool_], generation: int) -> SegmentEntry:
-    """The segment's entry with other images removed; the file that says which is written."""
+    """Write which images of a segment are removed; returns its new entry."""
     name = f"{entry.name}-{generation}"
     with atomic_directory(index / "deleted" / name) as made:
         for file in (DELETED, DELETED_COPY):
@@ -116,12 +79,6 @@ def write_deleted(index: Path, entry: SegmentEntry, deleted: NDArray[np.bool_], 
         files = {f"deleted/{name}/{file.name}": FileEntry.of(file) for file in sorted(made.iterdir())}
     kept = {path: file for path, file in entry.files.items() if not path.startswith("deleted/")}
     return entry.model_copy(update={"deleted": name, "removed": int(deleted.sum()), "files": {**kept, **files}})
-
-
-def metadata_of(item: Mapping[str, Any]) -> dict[str, str]:
-    """The metadata in what is stored of an image."""
-    found = ((name.removeprefix(METADATA), value) for name, value in item.items() if name.startswith(METADATA))
-    return {name: value for name, value in found if value is not None}
 
 
 def _write_table(path: Path, table: "pa.Table") -> None:
@@ -132,14 +89,14 @@ def _write_table(path: Path, table: "pa.Table") -> None:
 
 
 def read_table(path: Path) -> "pa.Table":
-    """A table that is read from disk as it is looked at."""
+    """A memory-mapped table."""
     import pyarrow as pa
 
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
 def check_size(index: Path, path: str, entry: FileEntry) -> None:
-    """Refuse a file that is missing or cut."""
+    """Refuse a file that is missing or truncated."""
     try:
         size = (index / path).stat().st_size
     except FileNotFoundError:
@@ -149,7 +106,7 @@ def check_size(index: Path, path: str, entry: FileEntry) -> None:
 
 
 def check_content(index: Path, path: str, entry: FileEntry) -> None:
-    """Refuse a file that differs from what was written in a single bit."""
+    """Refuse a file that differs from what was written, even in a single bit."""
     check_size(index, path, entry)
     try:
         found = sha256_file(index / path)
@@ -167,7 +124,7 @@ def damaged(index: Path, path: str, what: str) -> FactIndexError:
 
 
 class Segment:
-    """A segment, opened; small files are checked at once, rows before they are used."""
+    """An opened segment; small files are checked at once, rows before they are used."""
 
     def __init__(self, index: Path, entry: SegmentEntry) -> None:
         self.index = index
@@ -176,7 +133,7 @@ class Segment:
         self._whole = False
         self._checking = threading.Lock()
         for path, file in entry.files.items():
-            if not path.endswith((ITEMS_COPY, DELETED_COPY)):  # never served: `verify` reports them, no query stops
+            if not path.endswith((ITEMS_COPY, DELETED_COPY)):  # never served: only `verify` reports them
                 (check_size if path == self._rows_path else check_content)(index, path, file)
         folder = index / "segments" / entry.name
         try:
@@ -202,7 +159,7 @@ class Segment:
 
     @property
     def rows(self) -> NDArray[np.float32]:
-        """All rows, memory-mapped, after the file was checked as a whole."""
+        """All rows, memory-mapped, after checking the whole file."""
         with self._checking:
             if not self._whole:
                 self._file.seek(0)
@@ -211,8 +168,26 @@ class Segment:
                 self._whole = True
         return self._rows
 
+    def column(self, name: str) -> "pa.ChunkedArray":
+        """A column that filters may name; null where this segment has none."""
+        import pyarrow as pa
+
+        if name == "model":
+            return pa.chunked_array([pa.array([self.entry.model] * len(self), pa.string())])
+        stored = name if name in BUILT_IN else METADATA + name.removeprefix(METADATA)
+        if stored in self.items.column_names:
+            return self.items.column(stored)
+        return pa.chunked_array([pa.nulls(len(self), pa.string())])
+
+    def has(self, ids: Collection[str]) -> NDArray[np.bool_]:
+        """Which images have one of these ids."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        return pc.is_in(self.items.column("id"), pa.array(list(ids), pa.string())).to_numpy()  # type: ignore[no-any-return]
+
     def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Some rows, each checked; read, not mapped, so that they do not pile up in resident memory."""
+        """Some rows, each checked; read instead of mapped, so that resident memory does not grow."""
         if self._whole:
             return np.array(self._rows[positions])
         width = self._rows.shape[1]

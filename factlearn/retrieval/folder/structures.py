@@ -1,24 +1,24 @@
 """Search structures: rows compressed or linked so that a query need not read them all.
 
-A structure gives candidates, which are then scored exactly from the stored rows; what it can get wrong is only which
-images are looked at. Kinds:
+A structure suggests candidates, which are then scored exactly from the stored rows; it can miss images but never
+misjudge one. Kinds:
 
-    pq      every row as a string of 4-bit codes, all of them swept (FAISS fast-scan). A part of a unit's vector is
-            coded together with its squared norm, and the query's weight multiplies both, so that one set of codes
-            serves every wildcard pattern and weighting alike.
-    ivf     the same codes in lists around centres, only the nearest lists swept; for very many images.
-    hnsw    a graph over whole vectors (FAISS HNSW). Fast for queries that name all three units, and by its nature
-            poor for those that leave units open: neighbours are neighbours in all three.
+    pq      every row as 4-bit codes, all of them swept (FAISS fast-scan). Each part of a unit's vector is coded
+            together with its squared norm, and the query's weight multiplies both, so that one set of codes serves
+            every wildcard pattern and weighting.
+    ivf     the same codes in lists around centres, of which only the nearest are swept; for very many images.
+    hnsw    a graph over whole vectors (FAISS HNSW). Fast for queries that name all three units, poor for those that
+            leave units open: neighbours in the graph are neighbours in all three.
 
-    structures/NAME/shard-N.faiss   the FAISS indexes, rows dealt out in order
-    structures/NAME/scale.npy       what squared norms were multiplied by before coding (pq, ivf)
+    structures/NAME/shard-N.faiss   FAISS indexes over successive rows
+    structures/NAME/scale.npy       the factor of squared norms before coding (pq, ivf)
 """
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,10 @@ from factlearn.errors import FactIndexError
 from factlearn.files import atomic_directory
 from factlearn.retrieval.folder.manifest import FileEntry, StructureEntry
 from factlearn.retrieval.folder.segments import check_content
+from factlearn.retrieval.rows import UNITS
 
 Rows = NDArray[np.float32]
 _TRAINING_ROWS = 1 << 16
-_UNITS = 3
 
 
 def _faiss() -> Any:
@@ -39,19 +39,8 @@ def _faiss() -> Any:
     return faiss
 
 
-class Structure(Protocol):
-    """Finds candidates."""
-
-    @property
-    def candidates(self) -> int:
-        """How many to score exactly for each query."""
-
-    def search(self, queries: Rows, count: int) -> tuple[Rows, NDArray[np.int64]]:
-        """Approximate inner products and row numbers [Q, count], best first; -1 where there are no more."""
-
-
 class Coding:
-    """Cuts rows into parts with their norms, and queries alike, for a product quantizer."""
+    """Cuts rows, and queries likewise, into parts with their norms for a product quantizer."""
 
     def __init__(self, dimension: int, part: int, scale: float) -> None:
         self.part = part
@@ -61,35 +50,35 @@ class Coding:
 
     @property
     def parts(self) -> int:
-        """How many parts a row has; even, as fast-scan packs two codes a byte."""
-        return _UNITS * self.per_unit
+        """The number of parts per row."""
+        return UNITS * self.per_unit
 
     @property
     def width(self) -> int:
-        """The length of a coded row's source."""
+        """The length of a row before coding."""
         return self.parts * (self.part + 1)
 
     def _cut(self, vectors: Rows) -> Rows:
-        units = vectors.reshape(len(vectors), _UNITS, self._dimension)
+        units = vectors.reshape(len(vectors), UNITS, self._dimension)
         padding = self.per_unit * self.part - self._dimension
         padded = np.pad(units, ((0, 0), (0, 0), (0, padding))) if padding else units
         return padded.reshape(len(vectors), self.parts, self.part)
 
     def rows(self, rows: Rows) -> Rows:
         """Each part with its scaled squared norm appended."""
-        parts = self._cut(rows[:, :-_UNITS])
+        parts = self._cut(rows[:, :-UNITS])
         norms = self.scale * np.einsum("npd,npd->np", parts, parts)[..., None]
         return np.concatenate([parts, norms], axis=2).reshape(len(rows), -1)
 
     def queries(self, queries: Rows) -> Rows:
         """The doubled, weighted target of each part, and minus the unit's weight for the norm."""
-        parts = self._cut(queries[:, :-_UNITS])
-        weights = np.repeat(queries[:, -_UNITS:], self.per_unit, axis=1) / self.scale
+        parts = self._cut(queries[:, :-UNITS])
+        weights = np.repeat(queries[:, -UNITS:], self.per_unit, axis=1) / self.scale
         return np.concatenate([parts, weights[..., None]], axis=2).reshape(len(queries), -1).astype(np.float32)
 
 
-class Sharded:
-    """FAISS indexes over successive rows, searched side by side; a single query uses all cores."""
+class Structure:
+    """FAISS indexes over successive rows, searched in parallel, so that even a single query uses all cores."""
 
     def __init__(
         self, shards: Sequence[Any], starts: Sequence[int], settings: Mapping[str, Any], form: Callable[[Rows], Rows]
@@ -100,11 +89,11 @@ class Sharded:
 
     @property
     def candidates(self) -> int:
-        """How many to score exactly for each query."""
+        """The number of candidates to score exactly per query."""
         return int(self._settings["candidates"])
 
     def search(self, queries: Rows, count: int) -> tuple[Rows, NDArray[np.int64]]:
-        """Approximate inner products and row numbers, best first."""
+        """Approximate inner products and row numbers [Q, count]; -1 where there are no more."""
         formed = self._form(queries)
         answers = list(self._pool.map(lambda shard: _search(shard, formed, count, self._settings), self._shards))
         scores = np.concatenate([scores for scores, _ in answers], axis=1)
@@ -137,16 +126,16 @@ def write_structure(
     settings: Mapping[str, Any],
     covered: Sequence[str],
 ) -> StructureEntry:
-    """Build a structure over rows, which come in parts as often as asked for.
+    """Build a structure over rows.
 
     Args:
         index, name: the folder and the structure's name in it.
-        parts: gives the rows from the first, in parts.
-        count: how many rows there are.
+        parts: returns all rows in parts; called more than once.
+        count: the number of rows.
         dimension: of a unit's vector.
-        settings: `kind`, `candidates`, and the kind's own: `part` (pq, ivf), `lists` and `probes` (ivf),
+        settings: `kind`, `candidates`, and those of the kind: `part` (pq, ivf), `lists` and `probes` (ivf),
             `links` (hnsw).
-        covered: the names of the segments the rows come from.
+        covered: the names of the segments that the rows come from.
     """
     faiss = _faiss()
     build = _graphs if settings["kind"] == "hnsw" else _codes
@@ -165,7 +154,7 @@ def write_structure(
 
 
 def structure_bytes(entry: StructureEntry) -> int:
-    """What a structure holds in memory when it is open."""
+    """The memory that an open structure takes."""
     return sum(file.bytes for file in entry.files.values())
 
 
@@ -174,13 +163,13 @@ def _shard_count() -> int:
 
 
 def _limits(count: int) -> list[int]:
-    """Where shards end."""
+    """The row at which each shard ends."""
     shards = _shard_count()
     return [count * (number + 1) // shards for number in range(shards)]
 
 
 def _dealt(parts: Iterable[Rows], ends: Sequence[int]) -> Iterable[tuple[int, Rows]]:
-    """Rows with the number of the shard they go to."""
+    """Rows with the number of their shard."""
     at, shard = 0, 0
     for part in parts:
         left = part
@@ -219,11 +208,11 @@ def _codes(
 def _graphs(
     parts: Callable[[], Iterable[Rows]], count: int, dimension: int, settings: Mapping[str, Any], folder: Path
 ) -> list[Any]:
-    """One graph a shard, linked by the distance of whole vectors and searched by any query's inner product."""
+    """One graph per shard, linked by distances between whole vectors and searched by a query's inner product."""
     faiss = _faiss()
-    width = _UNITS * dimension
+    width = UNITS * dimension
     graphs = [faiss.IndexHNSWFlat(width, settings["links"], faiss.METRIC_L2) for _ in range(_shard_count())]
-    stored = [faiss.IndexFlatIP(width + _UNITS) for _ in graphs]
+    stored = [faiss.IndexFlatIP(width + UNITS) for _ in graphs]
     for shard, rows in _dealt(parts(), _limits(count)):
         graphs[shard].add(np.ascontiguousarray(rows[:, :width]))
         stored[shard].add(np.ascontiguousarray(rows))
@@ -236,7 +225,7 @@ def _graphs(
 
 
 def _sample(parts: Iterable[Rows], count: int) -> Rows:
-    """Rows to learn codes from, spread over all."""
+    """Rows to learn codes from, evenly spaced."""
     step = max(1, count // _TRAINING_ROWS)
     found, at = [], 0
     for part in parts:
@@ -246,7 +235,7 @@ def _sample(parts: Iterable[Rows], count: int) -> Rows:
 
 
 def open_structure(index: Path, entry: StructureEntry) -> Structure:
-    """Load a structure, whose files are checked whole."""
+    """Load a structure after checking its files."""
     faiss = _faiss()
     for path, file in entry.files.items():
         check_content(index, path, file)
@@ -260,9 +249,9 @@ def open_structure(index: Path, entry: StructureEntry) -> Structure:
         ) from None
     starts = np.cumsum([0, *(shard.ntotal for shard in shards)])[:-1].tolist()
     if entry.kind == "hnsw":
-        return Sharded(shards, starts, entry.settings, lambda queries: queries)
+        return Structure(shards, starts, entry.settings, lambda queries: queries)
     width = shards[0].d
     part = entry.settings["part"]
     coding = Coding(entry.settings["dimension"], part, float(np.load(folder / "scale.npy", allow_pickle=False)))
     assert coding.width == width
-    return Sharded(shards, starts, entry.settings, coding.queries)
+    return Structure(shards, starts, entry.settings, coding.queries)

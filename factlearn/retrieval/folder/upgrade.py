@@ -1,6 +1,6 @@
-"""Bringing an index of an earlier format up to date.
+"""Upgrading an index folder of an earlier format.
 
-Version 1 was one folder written whole: `rows.npy`, `items.parquet`, `language/` and an `index.json` with their SHA-256.
+Version 1 was written as a whole: `rows.npy`, `items.parquet`, `language/` and an `index.json` with their SHA-256.
 """
 
 import json
@@ -13,18 +13,18 @@ from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.files import sha256_file
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.folder.backend import FolderBackend
+from factlearn.retrieval.about import Version
 from factlearn.retrieval.folder.manifest import MANIFEST, VERSION
-from factlearn.retrieval.folder.segments import metadata_of
-from factlearn.retrieval.search import unpack
-from factlearn.retrieval.store import Images, Version
+from factlearn.retrieval.folder.store import FolderStore
+from factlearn.retrieval.items import Images, metadata_of
+from factlearn.retrieval.rows import unpack
 
 
 def upgrade(path: Path) -> bool:
-    """Rewrite an index of version 1 in the present format, in one step; False if it is of the present one already.
+    """Rewrite an index of version 1 in the present format, in one step; False if it is up to date.
 
     Raises:
-        FactIndexError: if there is no index, a file of it is damaged, or it is of a later version.
+        FactIndexError: if there is no index, one of its files is damaged, or its version is unknown.
     """
     try:
         body = json.loads((path / MANIFEST).read_bytes())
@@ -34,7 +34,9 @@ def upgrade(path: Path) -> bool:
     if version == VERSION:
         return False
     if version != 1:
-        raise FactIndexError(f"{path} is an index of version {version}; this factlearn knows versions 1 and {VERSION}.")
+        raise FactIndexError(
+            f"{path} is an index of version {version}; this factlearn knows only versions 1 and {VERSION}."
+        )
     _rewrite(path, body)
     return True
 
@@ -57,4 +59,4 @@ def _rewrite(path: Path, body: dict[str, Any]) -> None:
     facts = [Fact.parse(fact) for fact in body["facts"]]
     language = LanguageSpace.load(path / "language")
     version = Version(body["model"], body["model"])
-    FolderBackend.create(path, images, version, facts, language, overwrite=True)
+    FolderStore.create(path, images, version, facts, language, overwrite=True)

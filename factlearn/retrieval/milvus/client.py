@@ -1,11 +1,11 @@
-"""Where a Milvus index is, and talking to it.
+"""The address of a Milvus index, and the connection to it.
 
-    milvus://HOST:PORT/COLLECTION                  a server; port 19530 if none is given
-    milvus://USER:PASSWORD@HOST:PORT/COLLECTION    with a name and password; TOKEN@HOST with a token
+    milvus://HOST:PORT/COLLECTION                  a server; the default port is 19530
+    milvus://USER:PASSWORD@HOST:PORT/COLLECTION    with a user name and password; TOKEN@HOST with a token
     milvus:FOLDER/FILE.db/COLLECTION               a milvus-lite file on this machine
 
-Without credentials in the address the environment's MILVUS_TOKEN is used, if set. `?tls=true` at the end of a server's
-address encrypts the connection.
+If the address has no credentials, the environment variable MILVUS_TOKEN is used, if set. `?tls=true` at the end of a
+server's address encrypts the connection.
 """
 
 import logging
@@ -22,7 +22,7 @@ from factlearn.errors import FactIndexError
 from factlearn.retrieval.milvus.filter import between, one_of
 
 PORT = 19530
-MOST = 16_384  # rows in one answer of Milvus
+MOST = 16_384  # rows in one answer from Milvus
 BATCH = 1000  # rows in one request
 _PATIENCE = 10.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,240}")
@@ -31,11 +31,11 @@ _FORMS = "write milvus://host:port/collection or milvus:path/to/file.db/collecti
 
 @dataclass(frozen=True)
 class Address:
-    """Where an index is.
+    """The address of an index.
 
     Attributes:
-        uri: what pymilvus connects to.
-        collection: of the images; that of the index's record has `_record` behind it.
+        uri: for pymilvus.
+        collection: of the images; that of the index's record has the suffix `_record`.
         place: the address without secrets.
         token: the credentials, if any.
     """
@@ -47,16 +47,16 @@ class Address:
 
     @classmethod
     def parse(cls, text: Path | str) -> Self:
-        """Read an address.
+        """Parse an address.
 
         Raises:
-            FactIndexError: if it has another form.
+            FactIndexError: if it is malformed.
         """
         rest = str(text).removeprefix("milvus:")
         found = cls._server(rest) if rest.startswith("//") else cls._file(rest)
         if not _NAME.fullmatch(found.collection):
             raise FactIndexError(
-                f"{found.collection!r} is no name of a Milvus collection; use letters, digits and _, a letter first."
+                f"{found.collection!r} is not a Milvus collection name; use letters, digits and _, a letter first."
             )
         return found
 
@@ -85,12 +85,12 @@ class Address:
 
     @property
     def file(self) -> Path | None:
-        """The milvus-lite file, if it is one."""
+        """The milvus-lite file, unless it is a server."""
         return None if "://" in self.uri else Path(self.uri)
 
 
 class Connection:
-    """A client whose errors are sentences."""
+    """A Milvus client that raises `FactIndexError`."""
 
     def __init__(self, address: Address, *, make: bool = False) -> None:
         self.address = address
@@ -108,7 +108,7 @@ class Connection:
             raise FactIndexError(
                 f"{address.place} needs {error.name}, which is not installed; run `pip install 'factlearn[milvus]'`."
             ) from error
-        for name in ("pymilvus", "milvus_lite"):  # they print each error before they raise it
+        for name in ("pymilvus", "milvus_lite"):  # they log each error that they raise
             logging.getLogger(name).setLevel(logging.CRITICAL)
         with self._errors("opened"):
             self._client: Any = MilvusClient(address.uri, token=address.token, timeout=_PATIENCE)
@@ -128,7 +128,7 @@ class Connection:
             ) from error
 
     def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
-        """A method of pymilvus's client."""
+        """Call a method of pymilvus's client."""
         with self._errors(f"asked to {verb.replace('_', ' ')}"):
             return getattr(self._client, verb)(*arguments, **options)
 
@@ -137,7 +137,7 @@ class Connection:
         return bool(self.call("has_collection", collection))
 
     def create(self, collection: str, fields: Mapping[str, Any], vector: str, dimension: int) -> None:
-        """Make a collection of VARCHAR (given by length) and other columns with a flat inner-product index."""
+        """Make a collection of VARCHAR (given by length) and other fields with a flat inner-product index."""
         from pymilvus import DataType, MilvusClient
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -154,7 +154,7 @@ class Connection:
         self.call("load_collection", collection)
 
     def query(self, collection: str, expression: str, columns: Sequence[str], limit: int | None = None) -> list[Any]:
-        """Some columns of the rows that satisfy an expression; without a limit, which are few."""
+        """Some fields of the rows that satisfy an expression; give a limit unless there are few."""
         options = {} if limit is None else {"limit": limit}
         return list(
             self.call(
@@ -168,20 +168,20 @@ class Connection:
         )
 
     def count(self, collection: str, expression: str = "") -> int:
-        """How many rows satisfy an expression."""
+        """The number of rows that satisfy an expression."""
         return int(self.query(collection, expression, ["count(*)"])[0]["count(*)"])
 
-    def ids(self, collection: str, expression: str, most: int, key: str = "id") -> Iterator[list[str]]:
+    def ids(self, collection: str, expression: str, key: str = "id") -> Iterator[list[str]]:
         """All ids of rows that satisfy an expression, sorted, in batches.
 
-        A range of ids with more rows than Milvus gives at once is halved. pymilvus's own iterator does not quote ids.
+        A range of ids with more rows than Milvus returns at once is halved. pymilvus's own iterator does not quote ids.
         """
         ranges: list[tuple[str | None, str | None]] = [(None, None)]
         while ranges:
             low, high = ranges.pop()
-            found = self.query(collection, between(expression, low, high, key), [key], most)
+            found = self.query(collection, between(expression, low, high, key), [key], MOST)
             names = sorted(row[key] for row in found)
-            if len(names) < most:
+            if len(names) < MOST:
                 yield names
             else:
                 middle = names[len(names) // 2]

@@ -1,10 +1,10 @@
-"""Filters in the language of Milvus.
+"""Filters as Milvus expressions.
 
-What is known of an image is stored so that each condition has one plain meaning there: texts in VARCHAR columns and in
-the JSON column `texts`, and the number that a text spells, if any, in the JSON column `numbers`. Versions of Milvus
-differ in whether a missing key is unequal to a value, but in all of them it is neither less nor more; so `!=` is said
-as "less or more". What no expression says reliably (most patterns of `like`, infinite numbers, control characters) is
-left to the client: `implied` then gives an expression that holds for at least the images that pass.
+Items are stored so that each condition has one clear meaning in Milvus: texts in VARCHAR fields and in the JSON field
+`texts`, and the number that a text spells, if any, in the JSON field `numbers`. Versions of Milvus disagree on whether
+a missing key is unequal to a value, but in all of them it is neither less nor greater; so `!=` becomes "less or
+greater". What no expression states reliably (most `like` patterns, infinite numbers, control characters) is left to
+the client: `implied` then returns an expression that holds for all images that pass, and perhaps for others.
 """
 
 import math
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from factlearn.retrieval.folder.segments import METADATA
+from factlearn.retrieval.items import METADATA
 from factlearn.retrieval.where import Condition, Filter, Value, number_of
 
 BUILT_IN = ("id", "path", "fact", "model")
@@ -24,17 +24,17 @@ _PATTERN = re.compile(r"%?[^%_\\\"'\x00-\x1f\x7f\ud800-\udfff]*%?")
 
 
 def json_key(key: str) -> str:
-    """The key of a JSON column that stands for a metadata key: itself, or if it is no plain word its bytes."""
+    """The key in a JSON field for a metadata key: the key itself, or its bytes in hex if it is not a plain word."""
     return key if _PLAIN_KEY.fullmatch(key) else "x_" + key.encode().hex()
 
 
 def metadata_key(key: str) -> str:
-    """The metadata key that a key of a JSON column stands for."""
+    """The inverse of `json_key`."""
     return bytes.fromhex(key[2:]).decode() if key.startswith("x_") else key
 
 
 def stored(item: Mapping[str, str | None], metadata: Mapping[str, str | None]) -> dict[str, dict[str, Any]]:
-    """The JSON columns of an image, given its built-in texts and its metadata."""
+    """The JSON fields of an image, given its item and its metadata."""
     texts = {json_key(key): text for key, text in metadata.items() if text is not None}
     spelled = {**{f"@{name}": item[name] for name in BUILT_IN}, **texts}
     numbers = {key: number for key, text in spelled.items() if (number := number_of(text)) is not None}
@@ -42,17 +42,17 @@ def stored(item: Mapping[str, str | None], metadata: Mapping[str, str | None]) -
 
 
 def literal(text: str) -> str:
-    """A text as a literal."""
+    """A text as a literal of an expression."""
     return '"' + "".join(_ESCAPES.get(letter, letter) for letter in text) + '"'
 
 
 def one_of(ids: Sequence[str], key: str = "id") -> str:
-    """The expression for some rows."""
+    """The expression for rows by id."""
     return f"{key} in [{', '.join(map(literal, ids))}]"
 
 
 def between(expression: str, low: str | None, high: str | None, key: str = "id") -> str:
-    """The expression for rows that satisfy another and have ids from `low` to before `high`."""
+    """The expression for rows that satisfy another and have `low` <= id < `high`."""
     limits = [expression] if expression else []
     limits += [f"{key} >= {literal(low)}"] if low is not None else []
     limits += [f"{key} < {literal(high)}"] if high is not None else []
@@ -65,9 +65,9 @@ def joined(operator: str, parts: list[str]) -> str:
 
 
 def implied(filter_: Filter) -> tuple[str, bool]:
-    """An expression that every image which passes the filter satisfies, and whether no other does.
+    """An expression that every image passing the filter satisfies, and whether no other image does.
 
-    An empty expression is satisfied by all.
+    The empty expression is satisfied by all.
     """
     if isinstance(filter_, Condition):
         expression = _condition(filter_)
@@ -96,7 +96,7 @@ def _condition(condition: Condition) -> str | None:
 
 
 def _column(name: str) -> tuple[str, str]:
-    """A column's text and its number."""
+    """The expressions for a column's text and number."""
     if name in BUILT_IN:
         return name, f'numbers["@{name}"]'
     key = json_key(name.removeprefix(METADATA))
@@ -121,7 +121,7 @@ def _compare(column: str, operator: str, value: Value) -> str:
 
 
 def _like(text: str, there: str, condition: Condition) -> str | None:
-    """Only beginnings, ends, parts and whole texts, which mean the same everywhere."""
+    """Prefixes, suffixes, substrings and whole texts only, which mean the same in every version."""
     pattern = condition.values[0]
     assert isinstance(pattern, str)
     if not _PATTERN.fullmatch(pattern) or pattern.strip("%") == "":

@@ -1,12 +1,12 @@
-"""What a Milvus index says of itself, in a small collection beside the images.
+"""What a Milvus index says about itself, in a small collection beside the images.
 
-    head               one row: the generation, how many images there are, whether a write is under way, and the name,
-                       length and SHA-256 of the two parts below
-    record-G/N         known facts, model versions, metadata keys, largest norms: JSON in pieces
+    head               one row: the generation, the number of images, whether a write is in progress, and the name,
+                       number of pieces and SHA-256 of the two parts below
+    record-G/N         known facts, models, metadata keys, largest norms: JSON in pieces
     language-G/N       the saved language space: a zip in pieces
 
-Pieces are written under the name of a new generation before the head, one row, is replaced; so a reader sees the record
-before or after a change, never between.
+Pieces are written under the name of a new generation before the head, a single row, is replaced; so a reader sees the
+record before or after a change, never in between.
 """
 
 import base64
@@ -15,17 +15,20 @@ import io
 import json
 import tempfile
 import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import numpy as np
+from pydantic import ValidationError
 
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.folder.manifest import ModelEntry
-from factlearn.retrieval.milvus.client import MOST, Connection
+from factlearn.retrieval.about import About, Entry, ModelEntry, Version, with_version
+from factlearn.retrieval.items import METADATA, Images
+from factlearn.retrieval.milvus.client import Connection
 from factlearn.retrieval.milvus.filter import one_of
-from factlearn.retrieval.store import About
 
 VERSION = 1
 _HEAD = "head"
@@ -34,19 +37,15 @@ _FIELDS = {"name": 256, "content": 65_535}
 _UNUSED = "unused"  # Milvus wants a vector in every collection
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Part(_Strict):
-    """Bytes kept in pieces."""
+class Part(Entry):
+    """Bytes stored in pieces."""
 
     name: str
     pieces: int
     sha256: str
 
 
-class Head(_Strict):
+class Head(Entry):
     """The state of the index; see above."""
 
     format: str = "factlearn index"
@@ -58,8 +57,8 @@ class Head(_Strict):
     language: Part
 
 
-class Record(_Strict):
-    """What the index knows of itself."""
+class Record(Entry):
+    """What the index knows about itself; see above."""
 
     dimension: int
     language: str
@@ -69,9 +68,27 @@ class Record(_Strict):
     largest: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def about(self) -> About:
-        """As every backend says it."""
-        models = dict(sorted(self.models.items(), key=lambda item: item[1].number))
-        return About(self.dimension, self.language, tuple(map(Fact.parse, self.facts)), models)
+        """In the form common to all stores."""
+        return About.of(self.dimension, self.language, self.facts, self.models)
+
+    def extended(
+        self, images: Images, rows: Sequence[Mapping[str, Any]], version: Version, facts: Iterable[Fact]
+    ) -> Self:
+        """The record once the index holds more images, given also as stored rows."""
+        norms = np.stack([row["row"][-3:] for row in rows]).max(axis=0)
+        keys = {
+            name.removeprefix(METADATA)
+            for name, column in images.columns.items()
+            if name.startswith(METADATA) and any(text is not None for text in column)
+        }
+        return self.model_copy(
+            update={
+                "models": with_version(self.models, version),
+                "facts": tuple(map(str, facts)),
+                "keys": tuple(sorted({*self.keys, *keys})),
+                "largest": tuple(map(float, np.maximum(self.largest, norms))),
+            }
+        )
 
 
 class RecordStore:
@@ -83,35 +100,51 @@ class RecordStore:
 
     @property
     def exists(self) -> bool:
-        """Whether there is one, whole or not; a collection of something else is none."""
+        """Whether there is one, complete or not; a collection of something else does not count."""
         if not self.connection.has(self.name):
             return False
         fields = self.connection.call("describe_collection", self.name)["fields"]
         return {field["name"] for field in fields} == {*_FIELDS, _UNUSED}
+
+    def make_room(self, *, overwrite: bool) -> None:
+        """Drop an index that may be overwritten; refuse a place that is taken otherwise."""
+        place = self.connection.address.place
+        if self.exists:
+            if not overwrite:
+                raise FactIndexError(f"{place} is already an index; choose another place or allow overwriting it.")
+            self.drop()
+        elif self.connection.has(self.connection.address.collection) or self.connection.has(self.name):
+            raise FactIndexError(f"{place} already exists and is not an index; choose another place.")
+
+    def drop(self) -> None:
+        """Drop the collections of images and of the record."""
+        for name in (self.connection.address.collection, self.name):
+            if self.connection.has(name):
+                self.connection.call("drop_collection", name)
 
     def make(self) -> None:
         """Make the collection."""
         self.connection.create(self.name, _FIELDS, _UNUSED, 2)
 
     def load(self) -> None:
-        """Have Milvus read it into memory."""
+        """Let Milvus load it into memory."""
         self.connection.call("load_collection", self.name)
 
     def head(self) -> Head:
         """The newest state.
 
         Raises:
-            FactIndexError: if there is none, or of another version.
+            FactIndexError: if there is none, or its version is unknown.
         """
         place = self.connection.address.place
         rows = self._read([_HEAD])
         if not rows:
-            raise FactIndexError(f"{place} was not written to the end; build it again and allow overwriting it.")
+            raise FactIndexError(f"{place} was not written completely; build it again and allow overwriting it.")
         try:
             body = json.loads(rows[_HEAD])
             if body["version"] != VERSION:
                 raise FactIndexError(
-                    f"{place} is an index of version {body['version']}, this factlearn works with version {VERSION}; "
+                    f"{place} is an index of version {body['version']}, this factlearn needs version {VERSION}; "
                     "use the version that wrote it, or build it again."
                 )
             return Head.model_validate(body)
@@ -119,7 +152,7 @@ class RecordStore:
             raise self._damaged() from error
 
     def record(self, head: Head) -> Record:
-        """What a state knows."""
+        """The record of a state."""
         try:
             return Record.model_validate_json(self._get(head.record))
         except ValidationError as error:
@@ -133,10 +166,10 @@ class RecordStore:
             return LanguageSpace.load(Path(folder))
 
     def put_head(self, head: Head) -> Head:
-        """Make `head` the state; pieces of others go."""
+        """Make `head` the state and delete pieces of others."""
         self._write({_HEAD: head.model_dump_json()})
         kept = {_HEAD, *_names(head.record), *_names(head.language)}
-        written = [name for batch in self.connection.ids(self.name, "", MOST, "name") for name in batch]
+        written = [name for batch in self.connection.ids(self.name, "", "name") for name in batch]
         self.connection.delete(self.name, [name for name in written if name not in kept], "name")
         return head
 

@@ -1,26 +1,27 @@
 """Images as rows of a Milvus collection.
 
-row                     float32 [3D+3] in the searched form (`search.py`), flat inner-product index
+row                     float32 [3D+3] (`factlearn.retrieval.rows`), flat inner-product index
 id, path, fact, model   VARCHAR; fact is empty where unknown
-texts, numbers          JSON: metadata as text, and the numbers that texts spell (`milvus_filter.py`)
-file, sum               what the image's file looked like, and the row's checksum
+texts, numbers          JSON: metadata as text, and the numbers that texts spell (`filter.py`)
+file, sum               size, mtime and hash of the image file, and the row's checksum
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from factlearn.retrieval.folder.segments import METADATA, items_table, row_sums
+from factlearn.errors import FactIndexError
+from factlearn.retrieval.about import Version
+from factlearn.retrieval.items import FILE, METADATA, Images, metadata_of
 from factlearn.retrieval.milvus.client import BATCH, Connection
-from factlearn.retrieval.milvus.filter import BUILT_IN, metadata_key, stored
-from factlearn.retrieval.search import Keys, pack
-from factlearn.retrieval.store import Images, Version
+from factlearn.retrieval.milvus.filter import BUILT_IN, metadata_key, one_of, stored
+from factlearn.retrieval.rows import Keys, pack, row_sums
 
 _BATCH_BYTES = 8 << 20
 _TEXT = 65_535
 _JSON = ("texts", "numbers", "file")
-_FILE = ("bytes", "modified", "sha256")
 FIELDS: dict[str, int | str] = {
     "id": _TEXT,
     "path": _TEXT,
@@ -33,22 +34,21 @@ FIELDS: dict[str, int | str] = {
 
 def stored_rows(images: Images, version: Version) -> Iterator[dict[str, Any]]:
     """Images as the collection holds them."""
-    rows, columns = pack(images.vectors), images.columns()
-    items_table(columns, images.more())  # refuses what is not text
-    for place, (row, sum_, more) in enumerate(zip(rows, row_sums(rows), images.more(), strict=True)):
+    rows, columns = pack(images.vectors), images.columns
+    for place, (row, sum_) in enumerate(zip(rows, row_sums(rows), strict=True)):
         item = {name: column[place] for name, column in columns.items()}
         item["model"] = version.fingerprint
         yield {
             **{name: item[name] or "" for name in BUILT_IN},
-            **stored(item, more),
-            "file": {name: item[name] for name in _FILE if item[name] is not None},
+            **stored(item, metadata_of(item)),
+            "file": {name: item[name] for name in FILE if item[name] is not None},
             "sum": f"{sum_:016x}",
             "row": row,
         }
 
 
 def upsert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows in requests that are not too large."""
+    """Write rows in requests of limited size."""
     batch: list[dict[str, Any]] = []
     size = 0
     for row in rows:
@@ -59,14 +59,14 @@ def upsert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         batch.append(row)
         size += bytes_
     connection.call("upsert", connection.address.collection, batch)
-    if connection.address.file and len(rows) >= BATCH:  # a server does so by itself
+    if connection.address.file and len(rows) >= BATCH:  # a server does so on its own
         connection.call("flush", connection.address.collection)
 
 
 def item_of(row: dict[str, Any]) -> dict[str, Any]:
-    """What is stored of an image, as every backend says it."""
+    """The item of an image, in the form common to all stores."""
     metadata = {METADATA + metadata_key(key): text for key, text in row["texts"].items()}
-    files = {name: row.get("file", {}).get(name) for name in _FILE}
+    files = {name: row.get("file", {}).get(name) for name in FILE}
     return {
         "id": row["id"],
         "path": row["path"],
@@ -78,7 +78,7 @@ def item_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def column_of(name: str, rows: Sequence[dict[str, Any]]) -> Any:
-    """A column of some images, as filters on the client's side take it."""
+    """A column of some images, for filters on the client's side."""
     import pyarrow as pa
 
     items = map(item_of, rows)
@@ -87,8 +87,33 @@ def column_of(name: str, rows: Sequence[dict[str, Any]]) -> Any:
 
 
 def as_keys(ids: Iterable[str]) -> Keys:
-    """Ids as keys; as objects, since NumPy's own texts lose zeros at their end."""
+    """Ids as keys; as objects, since NumPy's own strings lose trailing NUL characters."""
     values = list(ids)
     keys = np.empty(len(values), object)
     keys[:] = values
     return keys
+
+
+def read(connection: Connection, ids: Keys, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Some fields of images, in the order of the ids.
+
+    Raises:
+        FactIndexError: if an image was removed meanwhile.
+    """
+    for start in range(0, len(ids), BATCH):
+        batch = list(ids[start : start + BATCH])
+        found = connection.query(connection.address.collection, one_of(batch), ["id", *columns])
+        rows = {row["id"]: row for row in found}
+        for name in batch:
+            if name not in rows:
+                raise FactIndexError(f"{connection.address.place} no longer has the image {name!r}; open it again.")
+            yield rows[name]
+
+
+def read_all(connection: Connection, expression: str, columns: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+    """Some fields of all images that satisfy an expression, in batches sorted by id."""
+    for ids in connection.ids(connection.address.collection, expression):
+        for start in range(0, len(ids), BATCH):
+            chosen = one_of(ids[start : start + BATCH])
+            found = connection.query(connection.address.collection, chosen, ["id", *columns])
+            yield sorted(found, key=itemgetter("id"))

@@ -6,13 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlearn.errors import FactIndexError
-from factlearn.retrieval.folder import files as folder
-from factlearn.retrieval.folder import rows as store
-from factlearn.retrieval.folder.rows import FolderStore
+from factlearn.retrieval.folder import store
+from factlearn.retrieval.folder.lock import locked
 from factlearn.retrieval.folder.structures import Coding, write_structure
-from factlearn.retrieval.search import Question, nearest, nearest_to_all, pack
+from factlearn.retrieval.folder.writer import Writer
+from factlearn.retrieval.rows import pack
+from factlearn.retrieval.search import Question, nearest, nearest_to_all
 from factlearn.retrieval.where import parse_filter
-from tests.retrieval.test_search import brute_force, plain, store_of
+from tests.retrieval.test_search import brute_force, opened, plain, store_of
 
 DIMENSION = 12
 MASKS = list(itertools.product([0.0, 1.0], repeat=3))[1:]
@@ -34,8 +35,8 @@ def images():
 
 def structured(path, kind, candidates, covered=None, **changes):
     """The index with a structure over its first segments, opened."""
-    with folder.locked(path):
-        writer = folder.Writer(path)
+    with locked(path):
+        writer = Writer(path)
         chosen = writer.segments[:covered]
         dimension = writer.manifest.dimension
         chosen_settings = {"kind": kind, "candidates": candidates, "dimension": dimension, **SETTINGS[kind], **changes}
@@ -50,7 +51,7 @@ def structured(path, kind, candidates, covered=None, **changes):
         )
         writer.update(structure=entry)
         writer.commit()
-    return FolderStore(path, *folder.open_state(path))
+    return opened(path)
 
 
 def questions(count, masks=MASKS):
@@ -62,13 +63,13 @@ def questions(count, masks=MASKS):
 def test_codes_whose_candidates_are_all_images_answer_exactly(tmp_path, images, kind, part):
     vectors, names = images
     store_of(tmp_path / "index", vectors, names, most_rows=700)
-    opened = structured(tmp_path / "index", kind, len(names), part=part)
-    assert not opened.exact
+    index = structured(tmp_path / "index", kind, len(names), part=part)
+    assert not index.exact
     for question in [*questions(2), *questions(2, [(1.0, 2.5, 0.3)])]:
-        found = nearest(opened, [question], 10)[0]
-        assert opened.names(found.keys) == brute_force(vectors, [question], names)[:10]
+        found = nearest(index, [question], 10)[0]
+        assert index.names(found.keys) == brute_force(vectors, [question], names)[:10]
     both = questions(1)[:2]
-    assert opened.names(nearest_to_all(opened, both, 10).keys) == brute_force(vectors, both, names)[:10]
+    assert index.names(nearest_to_all(index, both, 10).keys) == brute_force(vectors, both, names)[:10]
 
 
 @pytest.mark.parametrize(
@@ -77,10 +78,10 @@ def test_codes_whose_candidates_are_all_images_answer_exactly(tmp_path, images, 
 def test_a_tenth_of_the_images_as_candidates_holds_nearly_all_of_the_best(tmp_path, images, kind, masks, least):
     vectors, names = images
     store_of(tmp_path / "index", vectors, names)
-    opened = structured(tmp_path / "index", kind, 200)
+    index = structured(tmp_path / "index", kind, 200)
     for mask in masks:
         asked = questions(10, [mask])
-        found = [opened.names(each.keys) for each in nearest(opened, asked, 10)]
+        found = [index.names(each.keys) for each in nearest(index, asked, 10)]
         expected = [brute_force(vectors, [question], names)[:10] for question in asked]
         shares = [len(set(some) & set(right)) / 10 for some, right in zip(found, expected, strict=True)]
         assert np.mean(shares) >= least, mask
@@ -96,11 +97,11 @@ def test_removed_and_filtered_images_are_never_found_and_uncovered_ones_always(
     kept = np.random.default_rng(2).random(len(names)) < 0.6
     groups = [place % 3 for place in range(len(names))]
     store_of(tmp_path / "index", vectors, names, most_rows=500, kept=kept, groups=groups)
-    opened = structured(tmp_path / "index", kind, 300, covered=2)
+    index = structured(tmp_path / "index", kind, 300, covered=2)
     for where, allowed in [(None, kept), (parse_filter("group = 1"), kept & (np.array(groups) == 1))]:
         question = questions(1)[-1]
         expected = brute_force(vectors, [question], names, allowed)
-        found = opened.names(nearest(opened, [question], 40, where)[0].keys)
+        found = index.names(nearest(index, [question], 40, where)[0].keys)
         assert len(found) == 40
         assert set(found) <= set(expected)
         uncovered = [[name for name in ranking if name in names[1000:]] for ranking in (found, expected)]
@@ -113,21 +114,20 @@ def test_fewer_images_than_processors_can_have_a_structure(tmp_path, monkeypatch
     vectors = np.random.default_rng(0).normal(size=(count, 3, DIMENSION)).astype(np.float32)
     names = [str(number) for number in range(count)]
     store_of(tmp_path / "index", vectors, names)
-    opened = structured(tmp_path / "index", "hnsw", 10)
-    found = nearest(opened, questions(1)[-1:], 10)[0]
-    assert opened.names(found.keys) == brute_force(vectors, questions(1)[-1:], names)
+    index = structured(tmp_path / "index", "hnsw", 10)
+    found = nearest(index, questions(1)[-1:], 10)[0]
+    assert index.names(found.keys) == brute_force(vectors, questions(1)[-1:], names)
 
 
 def test_a_structure_over_segments_that_were_joined_is_given_up(tmp_path, images):
     vectors, names = images
     store_of(tmp_path / "index", vectors, names, most_rows=500)
     assert not structured(tmp_path / "index", "pq", 100).exact
-    with folder.locked(tmp_path / "index"):
-        writer = folder.Writer(tmp_path / "index")
+    with locked(tmp_path / "index"):
+        writer = Writer(tmp_path / "index")
         assert writer.compact(whole=True)
         writer.commit()
-    opened = FolderStore(tmp_path / "index", *folder.open_state(tmp_path / "index"))
-    assert opened.exact
+    assert opened(tmp_path / "index").exact
     assert not list((tmp_path / "index" / "structures").iterdir())
 
 
@@ -138,7 +138,7 @@ def test_a_structure_that_cannot_be_read_is_reported(tmp_path, images):
     for file in (tmp_path / "index" / "structures").rglob("shard-0.faiss"):
         file.write_bytes(file.read_bytes()[:-1] + b"\0")
     with pytest.raises(FactIndexError, match=r"shard-0\.faiss"):
-        FolderStore(tmp_path / "index", *folder.open_state(tmp_path / "index"))
+        opened(tmp_path / "index")
 
 
 @settings(max_examples=100, deadline=None)

@@ -10,12 +10,11 @@ pytest.importorskip("milvus_lite")
 
 from factlearn.errors import FactIndexError
 from factlearn.facts import FactQuery
-from factlearn.retrieval.milvus import search as milvus_store
-from factlearn.retrieval.milvus.backend import MilvusBackend
+from factlearn.retrieval import Version
+from factlearn.retrieval.milvus import client, search, store
 from factlearn.retrieval.milvus.filter import implied
-from factlearn.retrieval.store import Version
 from factlearn.retrieval.where import parse_filter
-from tests.retrieval.milvus_images import UNITS, brute_force, collection, described, make, random_filter, release
+from tests.retrieval.milvus.images import UNITS, brute_force, collection, described, make, random_filter, release
 
 
 @pytest.fixture
@@ -34,8 +33,8 @@ def both(tmp_path_factory):
     indexes = []
     for place in (f"milvus:{folder}/images.db/pictures", folder / "index"):
         index = make(place, first)
-        if isinstance(index.backend, MilvusBackend):  # some images in segments, some in memory
-            index.backend.connection.call("flush", "pictures")
+        if index.store.scheme == "milvus":  # some images in segments, some in memory
+            index.store.connection.call("flush", "pictures")
         index.add(**second, model=Version("m2", "m1"))
         indexes.append(index)
     yield (*indexes, images)
@@ -112,10 +111,16 @@ def test_a_filter_on_an_unknown_column_is_refused_as_by_the_folder(both):
     assert messages[0] == messages[1]
 
 
+def limit_answers(monkeypatch, most):
+    """Make Milvus return few rows at once."""
+    for module in (client, search, store):
+        monkeypatch.setattr(module, "MOST", most)
+    monkeypatch.setattr(search, "FEW", 4)
+
+
 def test_answers_larger_than_milvus_gives_at_once_are_whole(both, monkeypatch):
     in_milvus, in_folder, _ = both
-    monkeypatch.setattr(milvus_store, "MOST", 8)
-    monkeypatch.setattr(milvus_store, "FEW", 4)
+    limit_answers(monkeypatch, 8)
     for query, where in (
         ("<dog>", None),
         ("<*, riding>", "split like '_est' or year > 0"),
@@ -129,8 +134,7 @@ def test_answers_larger_than_milvus_gives_at_once_are_whole(both, monkeypatch):
 
 
 def test_images_that_all_score_the_same_are_all_considered(address, tmp_path, monkeypatch):
-    monkeypatch.setattr(milvus_store, "MOST", 16)
-    monkeypatch.setattr(milvus_store, "FEW", 4)
+    limit_answers(monkeypatch, 16)
     images = collection(150)
     images["vectors"][:] = images["vectors"][0]
     in_milvus, in_folder = make(address, images), make(tmp_path / "index", images)
@@ -159,7 +163,7 @@ def test_several_queries_at_once_negations_and_similar_images_answer_as_the_fold
 
 @pytest.mark.slow
 def test_more_equal_images_than_milvus_gives_at_once_are_all_found(address, tmp_path):
-    count = milvus_store.MOST + 3000
+    count = client.MOST + 3000
     images = {
         "vectors": np.ones((count, 3, 8), np.float32),
         "ids": [f"{number:05d}" for number in range(count)],

@@ -4,7 +4,7 @@ import pytest
 from factlearn.errors import FactError, FactIndexError, LanguageError
 from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex, Version
-from factlearn.retrieval.folder import files as folder
+from factlearn.retrieval.folder import writer
 from tests.retrieval.conftest import FACTS, compact, language_space, more_images
 from tests.retrieval.test_index import QUERIES, brute_force
 
@@ -95,20 +95,20 @@ def test_many_small_changes_keep_few_segments_and_exact_answers(index, collectio
         part = more_images(6, seed=number, prefix=f"p{number % 7}")
         parts.append(part)
         index.add(**part, model="m1" if number < 9 else "m2")
-        assert len(index.backend.segments) <= folder.MOST_SEGMENTS + 1
+        assert len(index.store.segments) <= writer.MOST_SEGMENTS + 1
     expected = joined(*parts)
     assert_holds(index, expected, language)
     compact(index.path)
     index.reload()
-    assert len(index.backend.segments) == 2  # one a model
-    assert all(segment.deleted is None for segment in index.backend.segments)
+    assert len(index.store.segments) == 2  # one per model
+    assert all(segment.deleted is None for segment in index.store.segments)
     assert_holds(index, expected, language)
 
 
 def test_many_images_are_dealt_out_to_segments_of_a_limited_size(tmp_path, monkeypatch, collection, language):
-    monkeypatch.setattr(folder, "MOST_ROWS", 50)
+    monkeypatch.setattr(writer, "MOST_ROWS", 50)
     index = FactIndex.create(tmp_path / "i", **collection, language=language, model="m1", known_facts=FACTS)
-    assert [len(segment) for segment in index.backend.segments] == [50, 50, 20]
+    assert [len(segment) for segment in index.store.segments] == [50, 50, 20]
     assert_holds(index, collection, language)
 
 
@@ -119,3 +119,27 @@ def test_facts_added_later_can_be_asked_for_in_plain_words_without_the_word_vect
     reopened = FactIndex.open(index.path)
     assert reopened.query("horse") == index.query("<horse>")
     assert reopened.facts == tuple(sorted({*FACTS, Fact("horse")}))
+
+
+# Making and replacing
+
+
+def test_an_existing_index_is_replaced_only_on_request(index, collection, language):
+    with pytest.raises(FactIndexError, match="overwriting"):
+        FactIndex.create(index.path, **collection, language=language, model="m2")
+    assert FactIndex.open(index.path).model == "m1"
+    replaced = FactIndex.create(index.path, **collection, language=language, model="m2", overwrite=True)
+    assert replaced.model == "m2"
+    assert [entry.name for entry in index.path.parent.iterdir()] == [index.path.name]
+
+
+def test_a_folder_that_is_not_an_index_is_never_replaced(tmp_path, collection, language):
+    (tmp_path / "precious.txt").write_text("keep me")
+    with pytest.raises(FactIndexError, match="not an index"):
+        FactIndex.create(tmp_path, **collection, language=language, model="m", overwrite=True)
+    assert (tmp_path / "precious.txt").read_text() == "keep me"
+
+
+def test_the_same_collection_is_written_to_the_same_bytes(tmp_path, index, collection, language):
+    again = FactIndex.create(tmp_path / "again", **collection, language=language, model="m1", known_facts=index.facts)
+    assert (again.path / "index.json").read_text() == (index.path / "index.json").read_text()

@@ -21,7 +21,7 @@ import pytest
 
 from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex
-from factlearn.retrieval.folder import files as folder
+from factlearn.retrieval.folder import writer
 from tests.retrieval.conftest import WORDS, compact, language_space, link
 
 IDS = [f"set/{number}.png" for number in range(40)]
@@ -52,7 +52,7 @@ def write_forever(path, log, seed, room=None):
         os.write(stream, (json.dumps(line) + "\n").encode())
 
     try:
-        folder.MOST_SEGMENTS = 4  # so that changes join segments often
+        writer.MOST_SEGMENTS = 4  # so that changes join segments often
         rng = np.random.default_rng(seed)
         index = FactIndex.open(path, language_space())
         while True:
@@ -150,7 +150,7 @@ def check(path, possible):
     np.testing.assert_array_equal(index.vectors, np.stack([vector(seed) for seed in images.values()]))
     assert [item["path"] for item in items] == [f"/pictures/{seed}" for seed in images.values()]
     hits = index.query(index.facts[0], k=100)
-    assert {hit.id for hit in hits} == set(images) or not index.backend.exact
+    assert {hit.id for hit in hits} == set(images) or not index.store.exact
     return found
 
 
@@ -158,13 +158,13 @@ class Server:
     """The fork server, as seen from the test."""
 
     def __init__(self):
-        code = "from tests.retrieval.test_crash import serve; serve()"
+        code = "from tests.retrieval.folder.test_writer import serve; serve()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
 

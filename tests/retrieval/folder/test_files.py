@@ -1,9 +1,6 @@
 import contextlib
-import os
-import shutil
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -12,9 +9,10 @@ import pytest
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex
-from factlearn.retrieval.folder import files as folder
+from factlearn.retrieval.folder import files
+from factlearn.retrieval.folder.manifest import read_manifest
 from tests.retrieval.conftest import compact, language_space, link, more_images
-from tests.retrieval.test_storage import answers
+from tests.retrieval.folder.damage import answers
 
 
 def test_an_opened_index_answers_the_same_whatever_others_write_until_it_is_reloaded(grown, collection):
@@ -31,6 +29,18 @@ def test_an_opened_index_answers_the_same_whatever_others_write_until_it_is_relo
     assert answers(opened) != before
     assert answers(opened) == answers(FactIndex.open(grown.path))
     assert opened.query("<dog, holding, golf>")  # the added fact's words came with the new state
+
+
+def test_a_query_reads_the_manifest_once(index, monkeypatch):
+    read = []
+
+    def counted(*arguments):
+        read.append(arguments)
+        return read_manifest(*arguments)
+
+    monkeypatch.setattr(files, "read_manifest", counted)
+    assert FactIndex.open(index.path).query("person riding bike", also=["<dog>"], without=["<*, holding>"])
+    assert len(read) == 1
 
 
 def test_an_index_opened_before_it_was_replaced_keeps_answering_in_its_own_language(index, collection):
@@ -62,53 +72,17 @@ def test_what_no_state_refers_to_is_swept_up(grown):
     (grown.path / "structures" / "000001-9").mkdir()
     (grown.path / ".index.json.123-abc.tmp").write_text("{")
     compact(grown.path)
-    files = {"/".join(Path(name).parts[:2]) for name in folder.read_manifest(grown.path).all_files()}
+    files = {"/".join(Path(name).parts[:2]) for name in read_manifest(grown.path).all_files()}
     kinds = ("segments", "deleted", "structures", "language")
     there = {f"{kind}/{entry.name}" for kind in kinds for entry in (grown.path / kind).glob("*")}
     assert there == files
     assert {entry.name for entry in grown.path.iterdir()} - set(kinds) == {"index.json", "index.copy.json", "lock"}
 
 
-# Several processes
-
-
-def test_a_second_writer_waits_and_then_says_who_writes(index):
-    with folder.locked(index.path):
-        started = time.monotonic()
-        holder = rf"being written by another process .*{os.getpid()}"
-        with pytest.raises(FactIndexError, match=holder), folder.locked(index.path, patience=0.3):
-            pass
-        assert time.monotonic() - started >= 0.3
-    with folder.locked(index.path, patience=0):
-        pass
-
-
-def test_a_writer_that_waited_while_the_index_was_replaced_locks_the_new_one(index, tmp_path):
-    entered, leave = threading.Event(), threading.Event()
-
-    def write():
-        with folder.locked(index.path):
-            entered.set()
-            leave.wait(10)
-
-    new = shutil.copytree(index.path, tmp_path / "new")
-    writer = threading.Thread(target=write)
-    with folder.locked(index.path):
-        writer.start()
-        time.sleep(0.2)
-        index.path.rename(tmp_path / "old")
-        Path(new).rename(index.path)
-    assert entered.wait(10)
-    with pytest.raises(FactIndexError, match="being written"), folder.locked(index.path, patience=0):
-        pass
-    leave.set()
-    writer.join()
-
-
 def start(function, *arguments):
     """Another process that calls a function of this file."""
-    code = f"import tests.retrieval.test_snapshots as here; here.{function.__name__}{arguments!r}"
-    return subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+    code = f"import tests.retrieval.folder.test_files as here; here.{function.__name__}{arguments!r}"
+    return subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3])
 
 
 def write_for(path, seconds, prefix):
@@ -128,7 +102,7 @@ def write_for(path, seconds, prefix):
 
 def test_readers_racing_with_two_writers_never_fail_and_see_whole_states(index, collection):
     writers = [start(write_for, str(index.path), 2.0, prefix) for prefix in ("a", "b")]
-    first = folder.read_manifest(index.path).generation
+    first = read_manifest(index.path).generation
     opened = 0
     try:
         while any(writer.poll() is None for writer in writers):
@@ -146,6 +120,6 @@ def test_readers_racing_with_two_writers_never_fail_and_see_whole_states(index, 
     assert [writer.wait() for writer in writers] == [0, 0]
     newest = FactIndex.open(index.path)
     assert opened > 10
-    assert newest.backend.manifest.generation > first + 10
+    assert newest.store.manifest.generation > first + 10
     assert {f"{prefix}/{number}.png" for prefix in "ab" for number in (1, 2)} <= set(newest.ids)
     assert not newest.verify()
