@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from factlearn.errors import FactlearnError, ModelError, RunError
+from factlearn.errors import FactlearnError
 from factlearn.evaluation.results import RunResult
 from factlearn.files import fingerprint, write_json
 from factlearn.learning.config import RunConfig, parse_config
@@ -82,7 +82,7 @@ def _learn(cell: Cell) -> None:
             return
         try:
             slim(train_or_reuse(cell.config, cell.folder))
-        except (ModelError, RunError) as error:
+        except FactlearnError as error:
             if "finite" not in str(error) and "diverged" not in str(error):
                 raise
             say(str(error))
