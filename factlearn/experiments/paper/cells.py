@@ -16,14 +16,14 @@ import yaml
 
 from factlearn.errors import FactlearnError
 from factlearn.evaluation.results import RunResult
-from factlearn.files import fingerprint, write_json
+from factlearn.files import atomic_write, fingerprint
 from factlearn.learning.config import RunConfig, parse_config
 from factlearn.learning.results import load_result
 from factlearn.learning.runs import Run
 from factlearn.lifelong.registry import METHODS
 from factlearn.progress import say
 
-_DIVERGED = "diverged.json"
+_DIVERGED = "diverged.yaml"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Cell:
 
     def diverged(self) -> bool:
         """Whether learning this config ended in a loss or an importance that was not finite."""
-        return (self.folder / _DIVERGED).is_file() and Run.open(self.folder).config == self.config
+        path = self.folder / _DIVERGED
+        return path.is_file() and path.read_text(encoding="utf-8") == self.config.to_yaml()
 
     def result(self) -> RunResult | None:
         """What the finished run achieved; None where it diverged."""
@@ -86,7 +87,9 @@ def _learn(cell: Cell) -> None:
             if "finite" not in str(error) and "diverged" not in str(error):
                 raise
             say(str(error))
-            write_json(cell.folder / _DIVERGED, {"reason": str(error)})
+            shutil.rmtree(cell.folder, ignore_errors=True)
+            with atomic_write(cell.folder / _DIVERGED) as stream:
+                stream.write(cell.config.to_yaml())
 
 
 def slim(run: Run) -> None:
