@@ -5,6 +5,7 @@ checkpoint; a cell that another process is learning is waited for. Where a loss 
 """
 
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -54,7 +55,7 @@ class Cell:
     def diverged(self) -> bool:
         """Whether learning this config ended in a loss or an importance that was not finite."""
         path = self.folder / _DIVERGED
-        return path.is_file() and path.read_text(encoding="utf-8") == self.config.to_yaml()
+        return path.is_file() and json.loads(path.read_text(encoding="utf-8"))["config"] == self.config.to_yaml()
 
     def result(self) -> RunResult | None:
         """What the finished run achieved; None where it diverged."""
@@ -81,15 +82,14 @@ def _learn(cell: Cell) -> None:
     with _alone(cell.folder):
         if cell.finished():
             return
+        (cell.folder / _DIVERGED).unlink(missing_ok=True)  # of another config
         try:
             slim(train_or_reuse(cell.config, cell.folder))
         except FactlearnError as error:
             if "finite" not in str(error) and "diverged" not in str(error):
                 raise
             say(str(error))
-            shutil.rmtree(cell.folder, ignore_errors=True)
-            with atomic_write(cell.folder / _DIVERGED) as stream:
-                stream.write(cell.config.to_yaml())
+            write_json(cell.folder / _DIVERGED, {"reason": str(error), "config": cell.config.to_yaml()})
 
 
 def slim(run: Run) -> None:
