@@ -1,10 +1,10 @@
 """The fenced blocks of a Markdown page, and what their info strings say about them.
 
-    ```sh                               run with bash, stops at the first failing command
-    ```python                           executed; the python blocks of a page share one namespace
-    ```yaml                             a config or a part of one, checked against the schema
-    ```python title="extras/mine.py"    a file that is there when the page's other blocks run
-    ```sh not-run="needs a GPU"         not run, and why
+```sh                               run with bash, stops at the first failing command
+```python                           executed; the python blocks of a page share one namespace
+```yaml                             a config or a part of one, checked against the schema
+```python title="extras/mine.py"    a file that is there when the page's other blocks run
+```sh not-run="needs a GPU"         not run, and why
 """
 
 import re

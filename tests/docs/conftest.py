@@ -32,6 +32,7 @@ class Checkout:
             "PYTHONDONTWRITEBYTECODE": "1",
             "FACTLEARN_CACHE": str(base / "cache"),
             "FACTLEARN_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",  # for so little work, more threads only cost time
         }
         commands.mkdir()
         for name in ("factlearn", "python"):
@@ -48,7 +49,7 @@ class Checkout:
 
     def shell(self, script: str) -> tuple[int, str]:
         """Run a script that stops at the first command that fails; its exit code and output."""
-        trap = 'trap \'echo "in line $((LINENO - 1)): $BASH_COMMAND" >&2\' ERR\n'
+        trap = "trap 'echo \"in line $((LINENO - 1)): $BASH_COMMAND\" >&2' ERR\n"
         done = subprocess.run(
             ["bash", "-eE", "-o", "pipefail", "-c", trap + script],
             cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

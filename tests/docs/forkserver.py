@@ -7,6 +7,7 @@ exit code and output. The commands `factlearn` and `python` on the PATH of the d
     answer:  one byte, the exit code
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -15,11 +16,14 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
+from typing import Any
 
+# Only modules that fill no registry: each command has to find an installed package's additions for itself.
 HEAVY = (
-    "emoji", "faiss", "gensim.models", "lightning_fabric", "matplotlib.pyplot", "pyarrow.parquet", "pydantic",
-    "scipy.cluster.hierarchy", "scipy.stats", "sklearn.datasets", "torch", "torch._dynamo", "torch.func", "typer",
-    "rich.table", "rich.console", "safetensors.torch", "yaml", "factlearn.models.vision",
+    "emoji", "faiss", "gensim.models", "jinja2", "lightning_fabric", "matplotlib.pyplot", "pyarrow.parquet",
+    "pydantic.main", "rich.console", "rich.table", "safetensors.torch", "scipy.cluster.hierarchy", "scipy.stats",
+    "sklearn.datasets", "torch._dynamo", "torch.func", "typer", "yaml", "factlearn.images", "factlearn.models.vision",
 )  # fmt: skip
 
 
@@ -52,7 +56,8 @@ def _answer(connection: socket.socket) -> None:
         os.closerange(3, 64)
         _run(**json.loads(header))
     _, status = os.waitpid(child, 0)
-    connection.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
+    with contextlib.suppress(BrokenPipeError):  # whoever asked may not care
+        connection.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
     os._exit(0)
 
 
@@ -101,16 +106,21 @@ def _session() -> None:
             stream.flush()
 
 
-def ask(address: str, kind: str, arguments: list[str], streams: tuple[int, int, int] = (0, 1, 2), **changed: str) -> int:
-    """Have something run; its exit code."""
+def send(connection: socket.socket, request: dict[str, Any], streams: Sequence[int]) -> None:
+    """Ask a server for something."""
+    socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], streams)
+
+
+def ask(kind: str, address: str, arguments: list[str]) -> int:
+    """Run a command here and now; its exit code."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
-        request = {"kind": kind, "arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
-        socket.send_fds(connection, [json.dumps({**request, **changed}).encode() + b"\n"], list(streams))
+        here = {"folder": os.getcwd(), "environment": dict(os.environ)}
+        send(connection, {"kind": kind, "arguments": arguments, **here}, (0, 1, 2))
         return connection.recv(1)[0]
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(sys.argv[2])
-    sys.exit(ask(sys.argv[2], sys.argv[1], sys.argv[3:]))
+    sys.exit(ask(sys.argv[1], sys.argv[2], sys.argv[3:]))

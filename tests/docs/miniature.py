@@ -17,11 +17,11 @@ from PIL import Image, ImageDraw
 from safetensors.torch import save_file
 
 from factlearn.assets import fetch
-from factlearn.assets.pictures import VENDORS
 from factlearn.data.emoji_facts import fact_of_name
 from factlearn.facts import Fact
 
 ROOT = Path(__file__).parents[2]
+VENDORS = ("Goog", "Twtr", "Joy", "Sams")  # two to learn from, two to test on
 FACT_EMOJI = (
     "person biking", "man biking", "woman biking", "woman golfing", "horse racing", "person running", "man climbing",
     "dog", "bicycle", "umbrella", "woman with veil", "person in tuxedo", "man wearing turban",
@@ -80,6 +80,9 @@ def make_checkout(folder: Path) -> None:
     draw(folder / "photo.jpg", 0, 99)
     for number in range(6):
         draw(folder / "Pictures" / ("holiday" if number < 2 else "") / f"{number}.jpg", number, 50)
+    for kind, name in enumerate(("person-riding-bike", "woman-playing-golf", "dog", "tree")):
+        for seed in range(4):
+            draw(folder / "snapshots" / f"{name}.{seed}.jpg", kind, seed)
     for task, classes in CLASSES.items():
         for kind, name in enumerate(classes):
             for seed in range(6):
@@ -94,7 +97,7 @@ def shrunk(config: dict[str, Any]) -> dict[str, Any]:
     if "hidden" in model:
         model["hidden"] = [16] * len(model["hidden"])
     if training:
-        training.update(epochs=2, batch_size=32)
+        training.update(epochs=1, batch_size=32)
         training.pop("checkpoint_epochs", None)
     if "classes" in data:
         data["classes"] = 2

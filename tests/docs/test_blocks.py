@@ -43,21 +43,20 @@ _check(yaml.safe_load({text!r}))
 def python_session(checkout):
     """A function that executes code where all python blocks of a page run; it returns what went wrong."""
     ours, theirs = socket.socketpair()
-    with ours, open(checkout.folder.with_name("printed"), "w+") as printed:
-        with theirs, socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(checkout.server)
-            request = {"kind": "session", "arguments": [], "folder": str(checkout.folder)}
-            header = json.dumps({**request, "environment": checkout.environment}).encode() + b"\n"
-            socket.send_fds(connection, [header], [theirs.fileno(), printed.fileno(), printed.fileno()])
-            stream = ours.makefile("rw")
+    with checkout.folder.with_name("printed").open("w") as printed, theirs, socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(checkout.server)
+        here = {"folder": str(checkout.folder), "environment": checkout.environment}
+        streams = (theirs.fileno(), printed.fileno(), printed.fileno())
+        forkserver.send(connection, {"kind": "session", "arguments": [], **here}, streams)
+    with ours, ours.makefile("rw") as stream:
 
-            def execute(code: str, page: str, line: int) -> str:
-                stream.write(json.dumps([code, page, line]) + "\n")
-                stream.flush()
-                answer = stream.readline()
-                return json.loads(answer) if answer else "the process died"
+        def execute(code: str, page: str, line: int) -> str:
+            stream.write(json.dumps([code, page, line]) + "\n")
+            stream.flush()
+            answer = stream.readline()
+            return json.loads(answer) if answer else "the process died"
 
-            yield execute
+        yield execute
 
 
 def write_files(checkout, blocks):
