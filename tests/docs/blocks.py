@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-CODE = ("sh", "python", "yaml", "toml")
-NOT_CODE = ("", "text", "csv")
+CODE = ("sh", "python", "yaml")
+NOT_CODE = ("", "text", "csv", "toml")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,}|~{3,}) *(?P<language>[^\s`]*) *(?P<info>[^`]*)$")
 _ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
 
