@@ -17,14 +17,14 @@ import yaml
 
 from factlearn.errors import FactlearnError
 from factlearn.evaluation.results import RunResult
-from factlearn.files import atomic_write, fingerprint
+from factlearn.files import fingerprint, write_json
 from factlearn.learning.config import RunConfig, parse_config
 from factlearn.learning.results import load_result
 from factlearn.learning.runs import Run
 from factlearn.lifelong.registry import METHODS
 from factlearn.progress import say
 
-_DIVERGED = "diverged.yaml"
+_DIVERGED = "diverged.json"
 
 
 @dataclass(frozen=True)
