@@ -222,7 +222,9 @@ def parse_as(schema: type[Schema], raw: Mapping[str, Any], where: Path | str) ->
     try:
         return schema.model_validate(raw, context=context)
     except ValidationError as error:
-        raise ConfigError(f"The config {where} is not valid: {_problems(error, schema, raw)}.") from None
+        problems = _problems(error, schema, raw)
+        end = "" if problems.endswith("?") else "."
+        raise ConfigError(f"The config {where} is not valid: {problems}{end}") from None
 
 
 def shipped(name: str) -> Path:
@@ -273,7 +275,7 @@ def _problems(error: ValidationError, schema: type[Section], raw: Any) -> str:
     for problem in error.errors(include_url=False):
         place = [str(part) for part in problem["loc"]]
         key = ".".join(place) or "the whole"
-        message = problem["msg"].removeprefix("Value error, ")
+        message = problem["msg"].removeprefix("Value error, ").rstrip(".")
         if problem["type"] == "extra_forbidden":
             close = difflib.get_close_matches(place[-1], _keys(schema, place[:-1], raw), n=1)
             message = "unknown key" + (f", did you mean {close[0]}?" if close else "")

@@ -10,10 +10,13 @@ from factlearn.learning.results import load_result
 from factlearn.learning.runs import Run
 from factlearn.lifelong.registry import METHODS, title_of
 
+MOST_METHODS = 5
+
 
 def explained(results: Mapping[str, RunResult]) -> dict[str, str]:
-    """What each method does, in a few words."""
-    return {label: METHODS.find(result.run.config.strategy.name).summary for label, result in results.items()}
+    """The title of each method, and what it does in a few words."""
+    methods = [METHODS.find(result.run.config.strategy.name) for result in results.values()]
+    return {method.title: method.summary for method in methods}
 
 
 def group_runs(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
@@ -60,6 +63,22 @@ def first_of_each(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunRes
         of_seed = [result for result in group if shared and result.run.config.seed == min(shared)]
         chosen[label] = (of_seed or list(group))[0]
     return chosen
+
+
+def shown_runs(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
+    """One run per method for the details of a report; of many groups, only the best of each sweep of lambda."""
+    if len(groups) <= MOST_METHODS:
+        return first_of_each(groups)
+    best: dict[str, str] = {}
+    for label, group in groups.items():
+        title = title_of(group[0].run.config.strategy)
+        if title not in best or _mean(groups[best[title]]) < _mean(group):
+            best[title] = label
+    return first_of_each({label: group for label, group in groups.items() if label in best.values()})
+
+
+def _mean(group: Sequence[RunResult]) -> float:
+    return sum(result.whole()[-1] or 0.0 for result in group) / len(group)
 
 
 def load_runs(folders: Sequence[Path]) -> list[RunResult]:

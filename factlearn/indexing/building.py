@@ -76,7 +76,7 @@ def build_index(
     Raises:
         ImageError: if an image cannot be decoded, unless `skip_unreadable`.
     """
-    dataset = open_images(run, images)
+    dataset = open_images(run.check_facts(), images)
     stage = run.finished_stages() if stage is None else stage
     model = load_model(run, stage)
     embedder = Embedder(run, model, stage, skip_unreadable, batch_size, processes)
@@ -183,7 +183,7 @@ def embed_share(
 def run_of(index: FactIndex, run: Run | None = None) -> Run:
     """The run that keeps an index up to date: the one given, or the one its newest vectors came from."""
     if run is not None:
-        return run
+        return run.check_facts()
     place = index.models[index.model].run
     if place is None:
         raise FactIndexError(f"{index.path} does not know which run made it; name it with --run.")

@@ -15,16 +15,14 @@ import yaml
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write, write_json
 from factlearn.learning.config import parse_config
-from factlearn.learning.problem import problem_class
+from factlearn.learning.problem import Problem, problem_class
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run, load_tensors, save_tensors
 from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.lifelong.importance import Estimator, Importance
-from factlearn.lifelong.measures import Output
 from factlearn.lifelong.registry import METHODS, make_strategy
 from factlearn.lifelong.strategy import Learner, Strategy
 from factlearn.models.inputs import in_order, open_inputs
-from factlearn.models.network import LearningPart
 from factlearn.progress import progress
 
 USAGE = "usage.safetensors"
@@ -43,17 +41,22 @@ def adapt(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
     """
     keep_freed_memory()
     strategy = _adaptable_strategy(run, out)
-    model = load_model(run)
+    problem = problem_class(run.config).of_run(run, load_model(run))
+    names = None if source is None or isinstance(source, Path) else tuple(source)
+    learner = _measuring_learner(run, problem, names)
     if source is None:
-        strategy.replace_importance(used_importance(run, model.suffix).mean())
+        strategy.replace_importance(used_importance(run, learner).mean())
     else:
-        problem = problem_class(run.config).of_run(run, model)
-        names = None if isinstance(source, Path) else tuple(source)
-        optimizer = torch.optim.SGD(model.suffix.parameters(), lr=1.0)
-        learner = problem.importance_learner(Learner(model.suffix, optimizer, run.finished_stages() - 1), names)
         learner.inputs = problem.batches_of(source if names is None else names)
         strategy.remeasure(learner)
     return _copy_adapted(run, strategy, source, out)
+
+
+def _measuring_learner(run: Run, problem: Problem, names: Sequence[str] | None) -> Learner:
+    """The last network, set up to measure importance on named facts or classes, or (None) on images of any kind."""
+    suffix = problem.model.suffix
+    optimizer = torch.optim.SGD(suffix.parameters(), lr=1.0)
+    return problem.importance_learner(Learner(suffix, optimizer, run.finished_stages() - 1), names)
 
 
 def _adaptable_strategy(run: Run, out: Path) -> Strategy:
@@ -92,7 +95,7 @@ def _copy_adapted(run: Run, strategy: Strategy, source: Sequence[str] | Path | N
     return Run.open(out)
 
 
-def used_importance(run: Run, suffix: LearningPart) -> Importance:
+def used_importance(run: Run, learner: Learner) -> Importance:
     """The importance gathered while the run's model was in use.
 
     Raises:
@@ -102,22 +105,20 @@ def used_importance(run: Run, suffix: LearningPart) -> Importance:
     if not path.is_file():
         raise RunError(f"{run.folder} has gathered no importance in use; build an index with --learn-importance first.")
     importance = Importance.load(path)
-    expected = {name: parameter.shape for name, parameter in suffix.named_parameters()}
+    expected = {name: parameter.shape for name, parameter in learner.parameters().items()}
     if {name: total.shape for name, total in importance.sums.items()} != expected:
         raise RunError(f"{path} was gathered by another network; remove it.")
     return importance
 
 
-def _output(run: Run) -> Output:
-    return "embedding" if run.config.learn == "facts" else "scores"
-
-
 def learn_from_use(run: Run, images: Sequence[Path], batch_size: int = 64) -> Importance:
     """Add the importance of images to what the run's last model has gathered in use (the paper's Figure 1)."""
     model = load_model(run)
+    learner = _measuring_learner(run, problem_class(run.config).of_run(run, model), None)
     path = run.folder / USAGE
     start = Importance.load(path) if path.is_file() else None
-    estimator = Estimator(model.suffix, make_strategy(run.config.strategy).use_measure(_output(run)), start=start)
+    measure = make_strategy(run.config.strategy).use_measure(learner.output)
+    estimator = Estimator(learner.measured or learner.module, measure, start=start)
     inputs = open_inputs(model, images, keep=False)
     with progress("importance of images in use", len(inputs)) as advance:
         for batch in in_order(inputs, batch_size):

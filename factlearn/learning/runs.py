@@ -141,10 +141,17 @@ class Run:
     @classmethod
     def of_facts(cls, folder: Path | str) -> Self:
         """Open a run that learns facts; only those can be indexed."""
-        run = cls.open(folder)
-        if run.config.learn != "facts":
-            raise RunError(f"{folder} learned {run.config.learn}; an index needs a run that learned facts.")
-        return run
+        return cls.open(folder).check_facts()
+
+    def check_facts(self) -> Self:
+        """Refuse a run that learned something else than facts.
+
+        Raises:
+            RunError: if it did.
+        """
+        if self.config.learn != "facts":
+            raise RunError(f"{self.folder} learned {self.config.learn}; fact vectors need a run that learned facts.")
+        return self
 
     def task_names(self) -> list[str]:
         """The names of all tasks, in order."""
@@ -194,6 +201,7 @@ class Run:
         """Fact vectors [N, 3, D] of image files, or [3, D] of a single one."""
         from factlearn.models.inference import embed_images
 
+        self.check_facts()
         if isinstance(images, Path | str):
             vector: NDArray[np.float32] = self.embed([images], stage)[0]
             return vector

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from factlearn.errors import ImageError, RunError
+from factlearn.errors import FactlearnError, RunError
 from factlearn.learning.config import RunConfig, load_config
 from factlearn.learning.loop import learn_stage, make_fabric
 from factlearn.learning.problem import Problem, problem_class
@@ -50,7 +50,7 @@ def train(
             run.describe(data_fingerprint=problem.fingerprint, threads=torch.get_num_threads(), **about)
     try:
         learn_tasks(run, problem, stop_after=stop_after)
-    except ImageError:
+    except FactlearnError:
         if not resume and not run.metrics():
             shutil.rmtree(run.folder)  # nothing was learned; the next try may use the same place
         raise

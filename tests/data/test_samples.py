@@ -52,15 +52,15 @@ def test_the_fingerprint_follows_content_not_place(tmp_path: Path) -> None:
     here.mkdir()
     there.mkdir()
     dataset = _dataset(here)
-    assert dataset.fingerprint() == _dataset(there).fingerprint()
-    assert dataset.fingerprint() != dataset.of_split("train").fingerprint()
-    before = dataset.fingerprint()
+    assert dataset.fingerprint == _dataset(there).fingerprint
+    assert dataset.fingerprint != dataset.of_split("train").fingerprint
+    before = dataset.fingerprint
     (here / "d1").write_bytes(b"another picture")
-    assert dataset.fingerprint() != before
+    assert dataset.fingerprint != before
 
 
 def test_a_vanished_picture_is_named(tmp_path: Path) -> None:
     dataset = _dataset(tmp_path)
     (tmp_path / "c1").unlink()
     with pytest.raises(DatasetError, match="c1 cannot be read any more"):
-        dataset.fingerprint()
+        dataset.fingerprint

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import yaml
 
-from factlearn.config import parse_config
-from factlearn.learning.results import load_result
+from factlearn.learning.config import parse_config
 from factlearn.learning.training import train
 from tests.conftest import draw
 
@@ -33,8 +32,30 @@ def learned(manifest, vectors_file, vgg_weights, tmp_path_factory):
             raw = {**base, "seed": seed, "tasks": {"count": tasks}, "strategy": strategy}
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("FACTLEARN_CACHE", str(place / "cache"))
-                run = train(parse_config(raw, "test"), place / f"run{len(made)}")
-            made[key] = load_result(run)
+                made[key] = train(parse_config(raw, "test"), place / f"run{len(made)}").result()
+        return made[key]
+
+    return learn
+
+
+@pytest.fixture(scope="package")
+def learned_classes(tmp_path_factory):
+    """`learned_classes(seed=0, name="mas")` is that run's result: five tasks of two digits each."""
+    place = tmp_path_factory.mktemp("classes")
+    made = {}
+    base = {
+        "learn": "classes",
+        "device": "cpu",
+        "data": {"source": "split-digits"},
+        "model": {"backbone": "perceptron", "hidden": [32], "dropout": 0.0},
+        "training": {"epochs": 2, "batch_size": 50, "learning_rate": 0.05},
+    }
+
+    def learn(seed=0, **strategy):
+        key = (seed, *strategy.items())
+        if key not in made:
+            raw = {**base, "seed": seed, "strategy": strategy}
+            made[key] = train(parse_config(raw, "test"), place / f"run{len(made)}").result()
         return made[key]
 
     return learn

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from factlearn.cli import app
-from factlearn.config import parse_config
 from factlearn.errors import RunError
 from factlearn.experiments.comparison import Spread, gap_closed, paired_tests, randomisation_p, score_methods
-from factlearn.experiments.naming import group_runs, load_runs, method_title
-from factlearn.learning.results import load_result
+from factlearn.experiments.naming import explained, group_runs, load_runs
+from factlearn.learning.config import parse_config
 from factlearn.learning.runs import Run
 from factlearn.learning.training import train
+from factlearn.lifelong.registry import METHODS, title_of
 
 
 @pytest.fixture
@@ -42,13 +42,13 @@ def test_methods_are_compared_over_the_seeds_they_share(folders):
     groups = group_runs(load_runs(folders))
     assert {method: len(group) for method, group in groups.items()} == {"FineTune": 2, "MAS": 2, "Joint": 1}
     scores = {score.method: score for score in score_methods(groups)}
-    values = [load_result(result.run).final.map_all for result in groups["MAS"]]
-    assert scores["MAS"].map_all == Spread(np.mean(values), pytest.approx(np.std(values, ddof=1)))
-    assert scores["Joint"].map_all.deviation is None
+    values = [result.final.map_all for result in groups["MAS"]]
+    assert scores["MAS"].whole == Spread(np.mean(values), pytest.approx(np.std(values, ddof=1)))
+    assert scores["Joint"].whole.deviation is None
     tests = {frozenset((test.one, test.other)): test for test in paired_tests(groups)}
     assert tests[frozenset(("FineTune", "MAS"))].seeds == 2
     assert tests[frozenset(("Joint", "MAS"))].seeds == 1
-    assert all(test.difference >= 0 and 0 <= test.p <= 1 and test.facts == 6 for test in tests.values())
+    assert all(test.difference >= 0 and 0 <= test.p <= 1 and test.compared == 6 for test in tests.values())
     assert all(test.low <= test.difference <= test.high for test in tests.values())
 
 
@@ -71,7 +71,7 @@ def test_runs_of_one_method_are_told_apart_by_lambda_and_by_folder(learned, tmp_
 )
 def test_a_title_says_where_importance_comes_from(config, importance, title):
     strategy = {"name": "mas", "importance": importance}
-    assert method_title(parse_config({**config, "strategy": strategy}, "t")) == title
+    assert title_of(parse_config({**config, "strategy": strategy}, "t").strategy) == title
 
 
 def test_runs_of_different_data_do_not_compare(config, folders, manifest, tmp_path):
@@ -106,6 +106,39 @@ def test_runs_that_differ_in_more_than_the_seed_are_never_averaged(learned, tmp_
     made = []
     for place, floor in enumerate((0.0, 1.0, 3.0)):
         folder = shutil.copytree(learned(name="mas", floor=floor).run.folder, tmp_path / str(place) / "mas")
-        made.append(load_result(Run.open(folder)))
+        made.append(Run.open(folder).result())
     groups = group_runs(made)
     assert [len(group) for group in groups.values()] == [1, 1, 1]
+
+
+def test_class_runs_compare_by_accuracy_over_the_seeds_they_share(learned_classes):
+    cells = (("finetune", 0), ("finetune", 1), ("mas", 0), ("mas", 1), ("joint", 0))
+    results = [learned_classes(name=name, seed=seed) for name, seed in cells]
+    folders = [result.run.folder for result in results]
+    groups = group_runs(load_runs(folders))
+    scores = {score.method: score for score in score_methods(groups)}
+    assert scores["MAS"].whole.mean == pytest.approx(np.mean([result.final.average for result in results[2:4]]))
+    assert scores["MAS"].second.mean == pytest.approx(np.mean([r.final.task_free_average for r in results[2:4]]))
+    assert scores["Joint"].forgetting is None
+    tests = {frozenset((test.one, test.other)): test for test in paired_tests(groups)}
+    assert tests[frozenset(("FineTune", "MAS"))].seeds == 2
+    assert all(test.compared == 10 for test in tests.values())
+    shown = CliRunner().invoke(app, ["compare", *map(str, folders)], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0, shown.exception
+    assert "average accuracy" in shown.stdout
+    assert "Paired on classes: accuracy" in shown.stdout
+    assert "MAP" not in shown.stdout
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_runs_of_facts_and_of_classes_do_not_mix(command, learned, learned_classes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [str(learn(name="finetune").run.folder) for learn in (learned, learned_classes)]
+    refused = CliRunner().invoke(app, [command, *folders])
+    assert isinstance(refused.exception, RunError)
+    assert "give runs of one kind" in str(refused.exception)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_method_is_explained_by_what_it_registered(learned):
+    assert explained({"run": learned(name="mas")}) == {"MAS": METHODS["mas"].summary}

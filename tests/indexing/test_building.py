@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from factlearn.config import parse_config
-from factlearn.errors import FactIndexError, ImageError
+from factlearn.errors import FactIndexError, ImageError, RunError
 from factlearn.indexing.building import add_images, build_index, embed_one
 from factlearn.indexing.refreshing import measure, refresh
+from factlearn.learning.config import parse_config
+from factlearn.learning.runs import Run
 from factlearn.learning.training import train
 from factlearn.retrieval import FactIndex
 from tests.conftest import draw
@@ -98,13 +99,20 @@ def test_an_unreadable_image_stops_adding_or_is_skipped_and_leaves_the_index_as_
 
 def test_a_model_of_another_line_is_refused(run, tmp_path, pictures):
     index = build_index(run, str(pictures), tmp_path / "index")
-    other = train(
-        run.config.model_copy(update={"seed": 2}), tmp_path / "other", stop_after=1
-    )  # the same language, other initial weights
+    other = train(run.config.changed(seed=2), tmp_path / "other", stop_after=1)  # the same language, other weights
     with pytest.raises(FactIndexError, match="foreign"):
         add_images(index, str(pictures), other)
     with pytest.raises(FactIndexError, match="foreign"):
         refresh(tmp_path / "index", other)
+
+
+def test_a_run_of_classes_cannot_be_indexed(digits_config, tmp_path, pictures):
+    run = train(parse_config(digits_config, "test"), tmp_path / "digits", stop_after=1)
+    with pytest.raises(RunError, match="learned classes; fact vectors need a run that learned facts"):
+        Run.of_facts(run.folder)
+    with pytest.raises(RunError, match="learned classes"):
+        build_index(run, str(pictures), tmp_path / "index")
+    assert not (tmp_path / "index").exists()
 
 
 def test_vectors_of_two_versions_live_side_by_side_and_are_told_apart(run, tmp_path, pictures):

@@ -1,37 +1,42 @@
+"""Importance measured again on what a user cares about, and learning the next tasks."""
+
 import pytest
 import torch
 
-from factlearn.config import parse_config
 from factlearn.errors import DatasetError, RunError
-from factlearn.indexing.building import build_index
-from factlearn.learning.adaptation import USAGE, adapt, learn_from_use, learn_more
-from factlearn.learning.results import load_model
-from factlearn.learning.runs import load_tensors
-from factlearn.learning.training import train
+from factlearn.learning.adaptation import USAGE, adapt, learn_from_use
+from factlearn.learning.training import learn_more
 from factlearn.lifelong.importance import Importance, estimate
 from factlearn.lifelong.measures import Fisher
+from factlearn.lifelong.registry import METHODS
 from factlearn.models.inputs import in_order, open_inputs
-from factlearn.models.preprocess import Preprocess
+from tests.learning.helpers import assert_same_run, learn, omega_of, same_bits, tensors
+
+UNADAPTABLE = [name for name, method in METHODS.items() if not method.importance]
 
 
 @pytest.fixture
 def run(config, tmp_path):
-    """The first of two tasks, learned with MAS."""
-    return train(parse_config(config, "test"), tmp_path / "run", stop_after=1)
+    """The first of two tasks of facts, learned with MAS."""
+    return learn(config, tmp_path / "run", stop_after=1)
 
 
-def omega_of(run, stage=1):
-    state = load_tensors(run.stage_folder(stage) / "strategy.safetensors")
-    return {name.removeprefix("omega."): tensor for name, tensor in state.items() if name.startswith("omega.")}
+@pytest.fixture
+def class_run(shapes_config, tmp_path):
+    """The first of two tasks of classes, learned with MAS."""
+    return learn(shapes_config, tmp_path / "run", stop_after=1)
 
 
-def measured_on(run, paths):
-    model = load_model(run)
-    inputs = open_inputs(model, Preprocess(32, "crop"), paths, store=None)
-    return estimate(model.suffix, in_order(inputs, 7), measure="mas")
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def assert_same(one, other):
+def measured_on(run, paths, measure="mas"):
+    model = run.model()
+    return estimate(model.suffix, in_order(open_inputs(model, paths, keep=False), 7), measure=measure).mean()
+
+
+def assert_same_importance(one, other):
     assert one.keys() == other.keys()
     for name, tensor in one.items():
         assert tensor.any()
@@ -42,32 +47,35 @@ def facts_of(run):
     return [str(fact) for fact in run.tasks().tasks[0].facts]
 
 
+# Facts
+
+
 def test_adapted_importance_is_that_of_the_chosen_facts_images_alone(run, tmp_path, manifest):
-    (fact,) = facts_of(run)[:1]
+    fact = facts_of(run)[0]
     adapted = adapt(run, [fact], tmp_path / "adapted")
     rows = [line.split(",") for line in manifest.read_text().splitlines()[1:]]
     units = fact.strip("<>").split(", ")
     paths = [manifest.parent / row[0] for row in rows if row[1] == "train" and [u for u in row[2:5] if u] == units]
     assert len(paths) == 6
-    assert_same(omega_of(adapted), measured_on(run, paths).mean())
-    before, after = (omega_of(r)["shared.0.weight"] for r in (run, adapted))
+    assert_same_importance(omega_of(adapted), measured_on(run, paths))
+    before, after = (omega_of(each)["shared.0.weight"] for each in (run, adapted))
     assert (before - after).abs().max() > 0.1 * before.max()
 
 
 def test_adapting_needs_no_labels_only_images(run, tmp_path, manifest):
     adapted = adapt(run, manifest.parent, tmp_path / "adapted")
-    assert_same(omega_of(adapted), measured_on(run, sorted(manifest.parent.glob("*.png"))).mean())
+    assert_same_importance(omega_of(adapted), measured_on(run, sorted(manifest.parent.glob("*.png"))))
 
 
 def test_adapting_leaves_the_old_run_and_the_model_as_they_are(run, tmp_path):
-    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    before = contents(run.folder)
     adapted = adapt(run, facts_of(run)[:1], tmp_path / "adapted")
-    assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before
-    assert load_model(adapted).fingerprint() == load_model(run).fingerprint()
+    assert contents(run.folder) == before
+    assert adapted.model().fingerprint() == run.model().fingerprint()
     assert adapted.description()["adapted"]["stage"] == 1
 
 
-def test_the_sequence_goes_on_from_an_adapted_run_with_constant_memory(run, tmp_path):
+def test_the_sequence_continues_from_an_adapted_run_with_constant_memory(run, tmp_path):
     facts = facts_of(run)[:1]
     adapted = adapt(run, facts, tmp_path / "adapted")
     learn_more(adapted, ["task 2"])
@@ -76,11 +84,89 @@ def test_the_sequence_goes_on_from_an_adapted_run_with_constant_memory(run, tmp_
     assert list(adapted.config.strategy.importance) == facts
 
 
-def test_going_on_without_adapting_is_the_run_in_one_go(run, config, tmp_path):
-    whole = train(parse_config(config, "test"), tmp_path / "whole")
-    learn_more(run, [])
-    one, two = (load_tensors(r.stage_folder(2) / "model.safetensors") for r in (whole, run))
-    assert all(torch.equal(one[name], two[name]) for name in one)
+def test_unknown_facts_and_taken_places_are_refused(run, tmp_path):
+    with pytest.raises(DatasetError, match="No fact"):
+        adapt(run, ["<cat>"], tmp_path / "adapted")
+    assert not (tmp_path / "adapted").exists()
+    with pytest.raises(RunError, match="exists already"):
+        adapt(run, ["<tree>"], run.folder)
+
+
+@pytest.mark.parametrize("name", UNADAPTABLE)
+def test_methods_that_measure_no_importance_on_images_cannot_adapt(config, tmp_path, name):
+    other = learn(config, tmp_path / name, strategy={"name": name}, training__epochs=1, stop_after=1)
+    with pytest.raises(RunError, match="cannot measure importance on images"):
+        adapt(other, ["<tree>"], tmp_path / "adapted")
+    assert not (tmp_path / "adapted").exists()
+
+
+# Classes
+
+
+def test_an_adapted_classifier_remembers_the_class_and_continues(class_run, shapes_config, tmp_path):
+    adapted = adapt(class_run, ["round/red"], tmp_path / "adapted")
+    before, after = (tensors(each, 1, "strategy") for each in (class_run, adapted))
+    assert before.keys() == after.keys()
+    assert not torch.equal(before["omega.shared.0.weight"], after["omega.shared.0.weight"])
+    assert torch.equal(before["theta_star.shared.0.weight"], after["theta_star.shared.0.weight"])
+    assert adapted.config.strategy.importance == ("round/red",)
+    assert learn_more(adapted).result().learned == [["round"], ["round", "square"]]
+    assert class_run.finished_stages() == 1
+    # Importance from the beginning and importance adapted after the first task are the same thing.
+    whole = learn(shapes_config, tmp_path / "whole", strategy={"name": "mas", "importance": ["round/red"]})
+    assert same_bits(tensors(whole, 2, "model"), tensors(adapted, 2, "model"))
+
+
+def test_a_classifier_adapts_to_a_folder_of_images_without_labels(class_run, shapes, tmp_path):
+    adapted = adapt(class_run, shapes / "round" / "test", tmp_path / "adapted")
+    assert not torch.equal(omega_of(class_run)["shared.0.weight"], omega_of(adapted)["shared.0.weight"])
+    assert not [name for name in tensors(adapted, 1, "strategy") if "heads" in name]
+
+
+def test_classes_that_cannot_be_protected_are_refused(class_run, shapes_config, tmp_path):
+    with pytest.raises(RunError, match="square has not been learned yet"):
+        adapt(class_run, ["square/red"], tmp_path / "a")
+    with pytest.raises(DatasetError, match="did you mean"):
+        adapt(class_run, ["round/rad"], tmp_path / "a")
+    with pytest.raises(RunError, match="exists already"):
+        adapt(class_run, ["round/red"], class_run.folder)
+    plain = learn(shapes_config, tmp_path / "si", strategy={"name": "si"}, stop_after=1)
+    with pytest.raises(RunError, match="cannot measure importance"):
+        adapt(plain, ["round/red"], tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+# The next tasks
+
+
+@pytest.mark.parametrize("kind", ["config", "digits_config"])
+def test_learning_the_next_tasks_is_the_run_in_one_go(kind, request, tmp_path):
+    config = request.getfixturevalue(kind)
+    whole = learn(config, tmp_path / "whole")
+    part = learn(config, tmp_path / "part", stop_after=1)
+    learn_more(part, count=1)
+    assert part.finished_stages() == 2
+    if whole.finished_stages() > 2:
+        learn_more(part)
+    assert_same_run(whole, part)
+
+
+def test_facts_can_be_learned_in_another_order(config, tmp_path):
+    run = learn(config, tmp_path / "run", tasks__count=3, training__epochs=1, stop_after=1)
+    learn_more(run, ["task 3"])
+    assert run.task_names() == ["task 1", "task 3", "task 2"]
+    learn_more(run)
+    assert run.result().learned[-1] == ["task 1", "task 3", "task 2"]
+    assert run.result().in_turn
+
+
+def test_heads_are_learned_in_the_order_of_the_tasks(digits_config, tmp_path):
+    run = learn(digits_config, tmp_path / "run", training__epochs=1, stop_after=1)
+    names = run.task_names()
+    with pytest.raises(RunError, match="learns its tasks in order"):
+        learn_more(run, [names[2]])
+    assert run.task_names() == names
+    assert run.finished_stages() == 1
 
 
 @pytest.mark.parametrize(
@@ -91,54 +177,48 @@ def test_tasks_that_cannot_be_learned_are_named(run, names, says):
         learn_more(run, names)
 
 
-def test_a_run_does_not_go_on_with_data_that_changed(config, manifest, tmp_path):
+def test_a_run_does_not_continue_with_data_that_changed(config, manifest, tmp_path):
     own = manifest.with_name("changing.csv")
     own.write_text(manifest.read_text())
-    changing = {**config, "data": {**config["data"], "manifest": str(own)}}
-    run = train(parse_config(changing, "test"), tmp_path / "run", stop_after=1)
+    run = learn(config, tmp_path / "run", data__manifest=str(own), stop_after=1)
     own.write_text("\n".join(own.read_text().splitlines()[:-1]) + "\n")
     with pytest.raises(RunError, match="has changed"):
-        learn_more(run, [])
+        learn_more(run)
 
 
-def test_a_finished_run_has_nothing_left_to_learn(run):
-    learn_more(run, [])
+def test_a_finished_run_has_nothing_left_to_learn(digits_config, tmp_path):
+    run = learn(digits_config, tmp_path / "run", training__epochs=1)
     with pytest.raises(RunError, match="all its tasks"):
-        learn_more(run, [])
+        learn_more(run)
 
 
-@pytest.mark.parametrize("name", ["finetune", "si", "lwf", "ridge"])
-def test_methods_that_measure_no_importance_on_images_cannot_adapt(config, tmp_path, name):
-    other = train(parse_config({**config, "strategy": {"name": name}}, "test"), tmp_path / name, stop_after=1)
-    with pytest.raises(RunError, match="cannot measure importance on images"):
-        adapt(other, ["<tree>"], tmp_path / "adapted")
-
-
-def test_unknown_facts_and_taken_places_are_refused(run, tmp_path):
-    with pytest.raises(DatasetError, match="No fact"):
-        adapt(run, ["<cat>"], tmp_path / "adapted")
-    with pytest.raises(RunError, match="exists already"):
-        adapt(run, ["<tree>"], run.folder)
+# Importance in use
 
 
 def test_importance_in_use_adds_up_online_and_can_be_adapted_to(run, tmp_path, manifest):
     with pytest.raises(RunError, match="no importance in use"):
         adapt(run, None, tmp_path / "early")
-    index = build_index(run, str(manifest.parent), tmp_path / "index")
-    learn_from_use(run, index.paths, batch_size=5)
     paths = sorted(manifest.parent.glob("*.png"))
-    assert_same(Importance.load(run.folder / USAGE).mean(), measured_on(run, paths).mean())
-    assert learn_from_use(run, index.paths).count == 2 * len(paths)
+    learn_from_use(run, paths[:20], batch_size=5)
+    learn_from_use(run, paths[20:])
+    assert_same_importance(Importance.load(run.folder / USAGE).mean(), measured_on(run, paths))
+    assert learn_from_use(run, paths).count == 2 * len(paths)
     adapted = adapt(run, None, tmp_path / "adapted")
-    assert_same(omega_of(adapted), measured_on(run, paths).mean())
+    assert_same_importance(omega_of(adapted), measured_on(run, paths))
+    assert not (adapted.folder / USAGE).exists()
 
 
 def test_importance_in_use_is_what_the_runs_own_method_measures(config, tmp_path, manifest):
-    strategy = {"name": "ewc", "labels": "true", "lambda": 1.0}
-    ewc = train(parse_config({**config, "strategy": strategy}, "test"), tmp_path / "ewc", stop_after=1)
-    index = build_index(ewc, str(manifest.parent), tmp_path / "index")
-    gathered = learn_from_use(ewc, index.paths).mean()
-    model = load_model(ewc)
-    inputs = open_inputs(model, Preprocess(32, "crop"), index.paths, store=None)
-    fisher = estimate(model.suffix, in_order(inputs, 7), measure=Fisher("true", "gaussian")).mean()
-    assert_same(gathered, fisher)
+    run = learn(config, tmp_path / "ewc", strategy={"name": "ewc", "labels": "true", "lambda": 1.0}, stop_after=1)
+    paths = sorted(manifest.parent.glob("*.png"))
+    expected = measured_on(run, paths, Fisher("true", "gaussian"))
+    assert_same_importance(learn_from_use(run, paths).mean(), expected)
+
+
+def test_a_classifier_in_use_gathers_the_importance_of_its_shared_layers_and_continues(class_run, shapes, tmp_path):
+    folder = shapes / "round" / "test"
+    learn_from_use(class_run, sorted(folder.rglob("*.png")))
+    used, shown = (adapt(class_run, source, tmp_path / str(n)) for n, source in enumerate((None, folder)))
+    assert_same_importance(omega_of(used), omega_of(shown))
+    assert not [name for name in omega_of(used) if "heads" in name]
+    assert learn_more(used).finished_stages() == 2

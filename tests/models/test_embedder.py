@@ -1,16 +1,18 @@
 import pytest
 import torch
+from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
-from factlearn.errors import ModelError
+from factlearn.errors import ConfigError, ModelError
 from factlearn.facts import UNIT_NAMES
-from factlearn.models.embedder import EmbedderShape, FactEmbedder
-from factlearn.models.parts import Standardise
+from factlearn.models.config import ModelConfig
+from factlearn.models.embedder import FactEmbedder, build_embedder
+from factlearn.models.network import Standardise
 
 
 def embedder(**choices):
     torch.manual_seed(0)
-    return FactEmbedder(EmbedderShape(**{"dimension": 5, "image_size": 32, "hidden": (16,), **choices}))
+    return FactEmbedder(ModelConfig(**{"image_size": 32, "hidden": (16,), **choices}), dimension=5)
 
 
 def test_the_last_layer_forks_into_subject_predicate_and_object():
@@ -40,7 +42,7 @@ def test_the_frozen_cut_does_not_change_the_function(vgg_weights):
     outputs = []
     for frozen in ("none", "conv2", "conv5"):
         model = embedder(frozen=frozen).eval()
-        model.load_imagenet(vgg_weights)
+        model.load_pretrained(vgg_weights)
         whole = embedder(frozen="none")
         model.suffix.shared.load_state_dict(whole.suffix.shared.state_dict())
         model.suffix.fork.load_state_dict(whole.suffix.fork.state_dict())
@@ -52,7 +54,7 @@ def test_the_frozen_cut_does_not_change_the_function(vgg_weights):
 def test_imagenet_weights_land_in_both_parts(vgg_weights):
     tensors = load_file(vgg_weights)
     model = embedder(frozen="conv4")
-    model.load_imagenet(vgg_weights)
+    model.load_pretrained(vgg_weights)
     torch.testing.assert_close(model.prefix[0].weight, tensors["features.0.weight"], rtol=0, atol=0)
     torch.testing.assert_close(model.suffix.convolutions[0].weight, tensors["features.24.weight"], rtol=0, atol=0)
 
@@ -62,23 +64,40 @@ def test_fully_connected_weights_are_used_where_they_fit(tmp_path, vgg_weights):
     tensors["classifier.0.weight"], tensors["classifier.0.bias"] = torch.randn(16, 512), torch.randn(16)
     save_file(tensors, tmp_path / "full.safetensors")
     model = embedder()
-    model.load_imagenet(tmp_path / "full.safetensors")
+    model.load_pretrained(tmp_path / "full.safetensors")
     torch.testing.assert_close(model.suffix.shared[0].weight, tensors["classifier.0.weight"])
 
 
 def test_weights_of_another_network_are_refused(tmp_path):
     save_file({"features.0.weight": torch.zeros(1)}, tmp_path / "w.safetensors")
     with pytest.raises(ModelError, match=r"no features\.0\.weight that fits"):
-        embedder().load_imagenet(tmp_path / "w.safetensors")
+        embedder().load_pretrained(tmp_path / "w.safetensors")
     (tmp_path / "w.safetensors").write_bytes(b"rubbish")
     with pytest.raises(ModelError, match="not a readable safetensors"):
-        embedder().load_imagenet(tmp_path / "w.safetensors")
+        embedder().load_pretrained(tmp_path / "w.safetensors")
 
 
-@pytest.mark.parametrize("choices", [{"image_size": 16}, {"blocks": 4, "frozen": "conv5"}, {"blocks": 3}])
+@pytest.mark.parametrize("choices", [{"image_size": 16}, {"blocks": 4, "frozen": "conv5"}, {"blocks": 6}])
 def test_impossible_shapes_are_refused(choices):
-    with pytest.raises(ModelError):
+    with pytest.raises(ValidationError):
         embedder(**choices)
+
+
+def test_fewer_blocks_give_larger_maps_of_fewer_channels():
+    suffix = embedder(blocks=3, frozen="conv3").suffix
+    assert len(suffix.convolutions) == 0
+    assert suffix.shared[0].in_features == 256 * 4 * 4
+
+
+def test_a_config_with_weights_builds_the_pretrained_network(vgg_weights):
+    config = ModelConfig(image_size=32, hidden=(16,), weights=str(vgg_weights))
+    torch.testing.assert_close(
+        build_embedder(config, 5).suffix.convolutions[0].weight, load_file(vgg_weights)["features.0.weight"]
+    )
+    fresh = build_embedder(config, 5, pretrained=False)
+    assert not torch.equal(fresh.suffix.convolutions[0].weight, load_file(vgg_weights)["features.0.weight"])
+    with pytest.raises(ConfigError, match="does not exist"):
+        build_embedder(config.model_copy(update={"weights": "no/such.safetensors"}), 5)
 
 
 def test_training_mode_never_reaches_the_frozen_prefix():

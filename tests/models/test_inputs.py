@@ -6,10 +6,13 @@ import torch
 
 from factlearn.errors import ImageError
 from factlearn.models.activations import ActivationStore
-from factlearn.models.embedder import EmbedderShape, FactEmbedder
-from factlearn.models.inference import ahead, embed_images
-from factlearn.models.inputs import in_order, open_inputs
+from factlearn.models.config import ModelConfig
+from factlearn.models.decoding import ahead
+from factlearn.models.embedder import build_embedder
+from factlearn.models.inference import embed_images
+from factlearn.models.inputs import RowInputs, StoredInputs, in_order, open_inputs, shuffled
 from factlearn.models.preprocess import PLAIN, Preprocess, View
+from tests.conftest import draw
 
 PREPROCESS = Preprocess(32, "crop")
 VIEWS = (PLAIN, View(flip=True), View(zoom=1.3))
@@ -18,9 +21,7 @@ VIEWS = (PLAIN, View(flip=True), View(zoom=1.3))
 @pytest.fixture
 def model(vgg_weights):
     torch.manual_seed(0)
-    model = FactEmbedder(EmbedderShape(dimension=4, image_size=32, frozen="conv3", hidden=(8,)))
-    model.load_imagenet(vgg_weights)
-    return model.eval()
+    return build_embedder(ModelConfig(weights=str(vgg_weights), image_size=32, frozen="conv3", hidden=(8,)), 4).eval()
 
 
 @pytest.fixture
@@ -28,10 +29,12 @@ def paths(manifest):
     return sorted(manifest.parent.glob("*.png"))[:12]
 
 
-def test_kept_activations_equal_those_computed_anew_for_every_view(model, paths, tmp_path):
-    kept = open_inputs(model, PREPROCESS, paths, views=VIEWS, store=tmp_path)
-    fresh = open_inputs(model, PREPROCESS, paths, views=VIEWS, store=None)
-    assert type(kept) is not type(fresh)
+def test_kept_activations_equal_those_computed_anew_for_every_view(model, paths, cache):
+    kept = open_inputs(model, paths, views=VIEWS)
+    fresh = open_inputs(model, paths, views=VIEWS, keep=False)
+    assert isinstance(kept, StoredInputs)
+    assert not isinstance(fresh, StoredInputs)
+    assert list((cache / "activations").rglob("*.npy"))
     generator = np.random.default_rng(0)
     requests = [(generator.permutation(len(paths))[:5], generator.integers(len(VIEWS), size=5)) for _ in range(4)]
     for one, other in zip(kept.batches(requests), fresh.batches(requests), strict=True):
@@ -61,8 +64,6 @@ def test_other_weights_sizes_and_views_never_share_activations(model, paths, tmp
 
 
 def test_an_image_whose_content_changes_is_computed_again(model, tmp_path):
-    from ..conftest import draw
-
     path = tmp_path / "a.png"
     draw(0, 0, path)
     before = ActivationStore(tmp_path / "store", model, PREPROCESS).rows([path])[[0]]
@@ -81,11 +82,30 @@ def test_a_segment_without_its_list_of_images_is_ignored(model, paths, tmp_path)
 
 
 def test_inputs_in_order_are_each_image_once(model, paths):
-    inputs = open_inputs(model, PREPROCESS, paths, store=None)
+    inputs = open_inputs(model, paths, keep=False)
     whole = torch.cat(list(in_order(inputs, 5)))
     assert len(whole) == len(paths)
     one = next(inputs.batches([(np.array([7]), np.array([0]))]))
     torch.testing.assert_close(whole[7:8], one, rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_without_frozen_layers_keeps_nothing(paths, vgg_weights, cache):
+    config = ModelConfig(weights=str(vgg_weights), image_size=32, hidden=(8,))
+    assert not isinstance(open_inputs(build_embedder(config, 4), paths), StoredInputs)
+    assert not cache.exists()
+
+
+def test_shuffled_inputs_are_each_image_once_in_an_order_the_seed_decides():
+    rows = RowInputs(np.arange(11, dtype=np.float32).reshape(11, 1))
+    orders = []
+    for seed in (1, 1, 2):
+        batches = list(shuffled(rows, 1, seed, 4))
+        assert [len(batch) for batch, _ in batches] == [4, 4, 3]
+        for batch, places in batches:
+            torch.testing.assert_close(batch[:, 0], places.float())
+        orders.append(torch.cat([places for _, places in batches]).tolist())
+    assert sorted(orders[0]) == list(range(11))
+    assert orders[0] == orders[1] != orders[2]
 
 
 def test_a_flipped_view_is_the_mirror_image(paths):

@@ -5,6 +5,7 @@ checkpoint; a cell that another process is learning is waited for. Where a loss 
 """
 
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from factlearn.errors import FactlearnError, ModelError, RunError
+from factlearn.errors import FactlearnError
 from factlearn.evaluation.results import RunResult
 from factlearn.files import fingerprint, write_json
 from factlearn.learning.config import RunConfig, parse_config
@@ -53,7 +54,8 @@ class Cell:
 
     def diverged(self) -> bool:
         """Whether learning this config ended in a loss or an importance that was not finite."""
-        return (self.folder / _DIVERGED).is_file() and Run.open(self.folder).config == self.config
+        path = self.folder / _DIVERGED
+        return path.is_file() and json.loads(path.read_text(encoding="utf-8"))["config"] == self.config.to_yaml()
 
     def result(self) -> RunResult | None:
         """What the finished run achieved; None where it diverged."""
@@ -80,13 +82,14 @@ def _learn(cell: Cell) -> None:
     with _alone(cell.folder):
         if cell.finished():
             return
+        (cell.folder / _DIVERGED).unlink(missing_ok=True)  # of another config
         try:
             slim(train_or_reuse(cell.config, cell.folder))
-        except (ModelError, RunError) as error:
+        except FactlearnError as error:
             if "finite" not in str(error) and "diverged" not in str(error):
                 raise
             say(str(error))
-            write_json(cell.folder / _DIVERGED, {"reason": str(error)})
+            write_json(cell.folder / _DIVERGED, {"reason": str(error), "config": cell.config.to_yaml()})
 
 
 def slim(run: Run) -> None:

@@ -54,9 +54,8 @@ def by_method(request: Request, kind: str, methods: Sequence[str]) -> dict[str, 
     """The results of each method over the seeds, on random or agglomerative tasks."""
     config = request.config(f"tasks.method={kind}")
     group = f"four-tasks/{request.data_name}-{kind}"
-    cells = [request.cell(config, group, method, seed) for seed in range(request.seeds) for method in methods]
-    results = request.learn(cells)
-    return {method: results[place :: len(methods)] for place, method in enumerate(methods)}
+    seeds = range(request.seeds)
+    return request.learn_groups({m: [request.cell(config, group, m, seed) for seed in seeds] for m in methods})
 
 
 def _four_tasks_table(learned: Mapping[str, Sequence[RunResult]], kind: str) -> PaperTable:
@@ -107,11 +106,10 @@ def sports(request: Request, outcome: Outcome) -> None:
     learned = by_method(request, "agglomerative", request.chosen([*IN_TURN, OURS, "joint"]))
     first = next(iter(learned.values()))[0]
     facts = sports_facts(first)
-    learned = {
-        "mas firm": request.learn(sports_cells(request, facts, firm=True)),
-        "mas adapted": request.learn(sports_cells(request, facts)),
-        "mas whole": request.learn(sports_cells(request, [], firm=True)),
-        **learned,
+    adapted = {
+        "mas firm": sports_cells(request, facts, firm=True),
+        "mas adapted": sports_cells(request, facts),
+        "mas whole": sports_cells(request, [], firm=True),
     }
     firm = f"λ {FIRM['lambda']:g}, floor {FIRM['floor']:g}"
     names = {
@@ -120,6 +118,7 @@ def sports(request: Request, outcome: Outcome) -> None:
         "mas adapted": "MAS, adapted to sports",
         "mas whole": f"MAS, {firm}",
     }
+    learned = {**request.learn_groups(adapted), **learned}
     wanted = [str(fact) for fact in facts]
     curve = {method: [_subset_curve(result, wanted) for result in results] for method, results in learned.items()}
     reported: dict[str, float] = paper("figure-7", "end")
@@ -138,6 +137,8 @@ def sports(request: Request, outcome: Outcome) -> None:
     kept = {method: mean(values[-1] / values[0] for values in curves_) for method, curves_ in curve.items()}
     end = {method: mean(values[-1] for values in curves_) for method, curves_ in curve.items()}
     for method in ("mas firm", "mas adapted"):
+        if method not in end:
+            continue
         outcome.say(f"{names[method]}: keeps at least 0.85 of what it had after the first task", kept[method] >= 0.85,
                     f"keeps {kept[method]:.2f}")  # fmt: skip
         for other in ("mas whole", "mas", "si", "finetune"):

@@ -19,14 +19,13 @@ def accuracy_bars(learned: Mapping[str, Sequence[RunResult]]) -> Plot:
 
 def drop_bars(learned: Mapping[str, Sequence[RunResult]]) -> Plot:
     """Figure 5b: what each task lost since it was just learned."""
-    in_turn = {method: group for method, group in learned.items() if len(group[0].learned) > 1}
 
     def drop(result: RunResult, task: int) -> float | None:
         rows = result.matrix()
         then, now = rows[task][task], rows[-1][task]
         return None if then is None or now is None else then - now
 
-    return _bars(in_turn, drop, "points lost since just learned", "drop")
+    return _bars(learned, drop, "points lost since just learned", "drop")
 
 
 def _bars(

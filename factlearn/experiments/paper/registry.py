@@ -76,8 +76,9 @@ def run_experiment(name: str, request: Request) -> tuple[Outcome, Path]:
     """Learn what an experiment needs, and keep its outcome."""
     found = EXPERIMENTS.find(name)
     request.check(folder=not found.data)
-    own = f"{request.scale} scale, {request.seeds} seeds"
-    outcome = Outcome(found.name, found.paper, found.title, request.label if found.data else own)
+    outcome = Outcome(
+        found.name, found.paper, found.title, request.label if found.data else request.size(request.seeds)
+    )
     options = f" --scale {request.scale}" if request.scale != "small" else ""
     options += f" --data {Path(request.data).name}" if found.data and request.data != "emoji" else ""
     options += f" --config {request.config_path.name}" if found.data and request.config_path else ""
@@ -86,6 +87,8 @@ def run_experiment(name: str, request: Request) -> tuple[Outcome, Path]:
     outcome.command = f"factlearn reproduce {name}{options}"
     started = time.monotonic()
     found.recipe(request, outcome)
+    if request.diverged:
+        outcome.notes.append(f"Diverged and left out: {', '.join(dict.fromkeys(request.diverged))}.")
     outcome.runs = len({result.run.folder for result in request.used})
     outcome.seconds = request.seconds() or time.monotonic() - started
     folder = outcome_folder(request, found)

@@ -1,6 +1,6 @@
 """What the user asked for: which data, how large, how many seeds, which methods; and the configs that follow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ class Request:
         out: where runs and outcomes are kept.
         config_path: a config in place of the one that data and scale stand for.
         used: the results of every run that was asked for, for the record of time.
+        diverged: the names of the runs that ended without a result.
     """
 
     scale: str = "small"
@@ -39,6 +40,7 @@ class Request:
     out: Path = Path("runs")
     config_path: Path | None = None
     used: list[RunResult] = field(default_factory=list)
+    diverged: list[str] = field(default_factory=list)
 
     def check(self, *, folder: bool = False) -> None:
         """Refuse what cannot be carried out, before anything is learned; data may be a folder for object tasks."""
@@ -62,7 +64,11 @@ class Request:
         """For people."""
         name = "emoji facts" if self.data == "emoji" else Path(self.data).name
         name = self.config_path.name if self.config_path else name
-        return f"{name}, {self.scale} scale, {self.seeds} seed{'s' if self.seeds > 1 else ''}"
+        return f"{name}, {self.size(self.seeds)}"
+
+    def size(self, seeds: int) -> str:
+        """Scale and seeds, for people."""
+        return f"{self.scale} scale, {seeds} seed{'s' if seeds > 1 else ''}"
 
     def config(self, *overrides: str) -> FactsConfig:
         """The config of facts that the data and the scale stand for."""
@@ -96,23 +102,37 @@ class Request:
         strategy: dict[str, Any] = STRATEGIES.get(method, {"name": method})
         return Cell(self.out / group / f"{method}-{seed}", config.changed(seed=seed, strategy=strategy, model=model))
 
+    def learn_groups(self, groups: Mapping[str, Sequence[Cell]]) -> dict[str, list[RunResult]]:
+        """Learn what is missing of several groups side by side; the results of each group.
+
+        Runs that diverged are left out and noted, and so is a group in which every run did.
+
+        Raises:
+            ConfigError: if all runs of all groups diverged.
+        """
+        cells = [cell for group in groups.values() for cell in group]
+        results = {cell.folder: found for cell, found in zip(cells, learn_cells(cells, self.jobs), strict=True)}
+        self.diverged += [folder.name for folder, found in results.items() if found is None]
+        learned = {name: [found for cell in group if (found := results[cell.folder])] for name, group in groups.items()}
+        self.used += [found for group in learned.values() for found in group]
+        if not any(learned.values()):
+            raise ConfigError(f"All runs in {cells[0].folder.parent} diverged; lower the learning rate.")
+        return {name: group for name, group in learned.items() if group}
+
     def learn(self, cells: Sequence[Cell]) -> list[RunResult]:
         """Learn what is missing; the results of the cells that did not diverge."""
-        results = [result for result in learn_cells(cells, self.jobs) if result is not None]
-        if not results:
-            raise ConfigError(f"All runs in {cells[0].folder.parent} diverged; lower the learning rate.")
-        self.used += results
-        return results
+        return self.learn_groups({"all": cells})["all"]
 
-    def learn_objects(self, name: str, overrides: Sequence[str], seeds: int) -> list[RunResult]:
-        """A sequence of object tasks over seeds, learned where it was not yet; those that diverged are left out."""
-        configs = [self.object_config(name, *overrides, f"seed={seed}") for seed in range(seeds)]
-        quick = [c.changed(training={**c.training.model_dump(mode="json"), "checkpoint_epochs": c.training.epochs})
-                 for c in configs]  # fmt: skip
-        cells = [Cell.named(self.out / "objects" / name, config) for config in quick]
-        results = [result for result in learn_cells(cells, self.jobs) if result is not None]
-        self.used += results
-        return results
+    def learn_objects(self, name: str, rows: Mapping[str, Sequence[str]], seeds: int) -> dict[str, list[RunResult]]:
+        """A sequence of object tasks over seeds, once for each row's overrides of the config; see `learn_groups`."""
+        groups: dict[str, list[Cell]] = {}
+        for row, overrides in rows.items():
+            for seed in range(seeds):
+                config = self.object_config(name, *overrides, f"seed={seed}")
+                training = {**config.training.model_dump(mode="json"), "checkpoint_epochs": config.training.epochs}
+                cell = Cell.named(self.out / "objects" / name, config.changed(training=training))
+                groups.setdefault(row, []).append(cell)
+        return self.learn_groups(groups)
 
     def seconds(self) -> float:
         """What learning everything took that this request used, each run counted once."""

@@ -11,20 +11,21 @@ from factlearn.errors import RunError
 from factlearn.evaluation.classes import Predictions
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments import cost_plots, plots
-from factlearn.experiments.changes import Change, changes_of, changes_table, class_title, most_forgotten, telling_facts
+from factlearn.experiments.changes import changes_of, changes_table, class_title, most_forgotten, telling_facts
 from factlearn.experiments.comparison import CLASS_COLUMNS, paired_tests, score_methods, scores_rows, tests_rows
-from factlearn.experiments.naming import explained, first_of_each, group_runs
+from factlearn.experiments.naming import explained, group_runs, shown_runs
 from factlearn.experiments.report.pictures import Found, Moment, Retrieved, thumbnail
 from factlearn.experiments.report.sections import (
     TITLE,
     Plots,
     about_run,
+    forgotten,
     learned_how,
     matrix_rows,
     notice_of,
     write_page,
 )
-from factlearn.experiments.report.words import NOTICEABLE, forgotten_share
+from factlearn.experiments.report.words import summary
 from factlearn.learning.classes import test_predictions
 
 CLASSES = 4
@@ -58,11 +59,12 @@ def write_class_report(results: Sequence[RunResult], path: Path, *, title: str |
         RunError: if there is no run, or the runs are over different tasks.
     """
     groups = group_runs(results)
-    shown = first_of_each(groups)
+    shown = shown_runs(groups)
     first = next(iter(shown.values()))
     for result in shown.values():
         if result.tasks != first.tasks:
             raise RunError(f"A report needs runs over the same tasks; {result.run.folder} has others.")
+    scores, tests = score_methods(groups), paired_tests(groups)
     kept = Plots()
     changes = {label: listed for label, result in shown.items() if (listed := changes_of(result))}
     kept.add_courses(shown)
@@ -70,26 +72,24 @@ def write_class_report(results: Sequence[RunResult], path: Path, *, title: str |
         worst = most_forgotten(changes, 16)
         kept.add(plots.fact_changes(changes, worst, kind="class", measure="accuracy"))
     kept.add(cost_plots.memory_bars(shown))
+    kept.add(cost_plots.lambda_curve(results))
     images = {class_title(task, label): int(np.sum(task.test.labels == label)) for task, label in _classes(first)}
     return write_page(
         "classes.html",
         path,
         kept,
         title=title or TITLE,
-        summary=_summary(shown, changes),
+        summary=summary(shown, scores, tests, changes),
         explained=explained(shown),
         tasks=[{"name": t.name, "classes": len(t.classes), "some": t.classes[:5]} for t in first.run.data.tasks],
         matrices=[matrix_rows(label, result) for label, result in shown.items()],
         galleries=_galleries(shown, telling_facts(changes, CLASSES, images), k),
-        forgotten=[
-            {"method": label, "sentence": forgotten_share(listed, "classes", "accuracy"), "rows": listed[:10]}
-            for label, listed in changes.items()
-        ],
+        forgotten=forgotten(changes, "classes"),
         every_class=changes_table(changes),
         methods=list(changes),
         columns=CLASS_COLUMNS,
-        scores=scores_rows(score_methods(groups)),
-        tests=tests_rows(paired_tests(groups)),
+        scores=scores_rows(scores),
+        tests=tests_rows(tests),
         seeds=max(len(group) for group in groups.values()),
         timings=cost_plots.timings(shown),
         runs=[about_run(label, result.run, _data(result)) for label, result in shown.items()],
@@ -151,30 +151,6 @@ def _found(method: str, task: ClassTask, said: Predictions, label: int, k: int) 
     ]
     taken = list(dict.fromkeys(image.label for image in images if not image.right))
     return Found(method, images, True, len(images), "right", f"taken for {', '.join(taken)}" if taken else "")
-
-
-def _summary(shown: Mapping[str, RunResult], changes: Mapping[str, Sequence[Change]]) -> list[str]:
-    """Who ended where, what was lost, which classes were hit."""
-    sentences = []
-    for label, result in shown.items():
-        text = f"{label} ends with {result.final.average:.3f} accuracy, the average of {len(result.learned[-1])} tasks"
-        found = result.forgetting()
-        lost = found.per_task if found else ()
-        if result.at_once:
-            bound = ", so it is the bound the others aim for" if len(shown) > 1 else ""
-            text += f"; it saw all tasks at once{bound}"
-        elif found and lost and found.average <= 0:
-            text += "; it lost nothing of the tasks before the last on average"
-        elif found and lost:
-            worst = max(range(len(lost)), key=lambda place: lost[place])
-            text += f"; on the tasks before the last it lost {found.average:.3f} on average, "
-            text += f"most on “{result.tasks[worst]}” ({lost[worst]:.2f})"
-        sentences.append(f"{text}.")
-    for label, listed in changes.items():
-        hit = [f"{c.name} ({c.then:.2f} → {c.now:.2f})" for c in listed[:3] if c.lost > NOTICEABLE]
-        examples = f" Hit hardest: {', '.join(hit)}." if hit else ""
-        sentences.append(f"With {label}, {forgotten_share(listed, 'classes', 'accuracy')}.{examples}")
-    return sentences
 
 
 def _data(result: RunResult) -> str:

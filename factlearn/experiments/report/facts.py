@@ -5,37 +5,38 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from factlearn.data.tasks import fact_embeddings
 from factlearn.errors import RunError
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments import cost_plots, plots
 from factlearn.experiments.changes import (
-    Change,
     changes_of,
     changes_table,
     lost_by_all,
     most_forgotten,
     telling_facts,
 )
-from factlearn.experiments.comparison import paired_tests, score_methods, scores_rows, tests_rows
+from factlearn.experiments.comparison import FACT_COLUMNS, paired_tests, score_methods, scores_rows, tests_rows
 from factlearn.experiments.figures import SVG_STYLE, Plot
 from factlearn.experiments.importance_plots import choose_layer, histogram, load_omega, scatter
-from factlearn.experiments.naming import explained, first_of_each, group_runs
+from factlearn.experiments.naming import explained, group_runs, shown_runs
 from factlearn.experiments.projection import facts_to_project, project
 from factlearn.experiments.report.pictures import gallery
 from factlearn.experiments.report.sections import (
     TITLE,
     Plots,
     about_run,
+    forgotten,
     learned_how,
     matrix_rows,
     notice_of,
     write_page,
 )
-from factlearn.experiments.report.words import forgotten_share, summary
-from factlearn.lifelong.registry import title_of
+from factlearn.experiments.report.words import summary
 
-MOST_METHODS = 5
 QUERIES = 4
 
 
@@ -70,15 +71,8 @@ def write_fact_report(
 
 
 def _shown(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
-    """One run a method for the details: of one seed, over the same tasks, of a sweep of lambda the best only."""
-    best: dict[str, str] = {}
-    for label, group in groups.items():
-        title = title_of(group[0].run.config.strategy)
-        if title not in best or _mean_map(groups[best[title]]) < _mean_map(group):
-            best[title] = label
-    several = len(groups) > MOST_METHODS
-    kept = {label: list(group) for label, group in groups.items() if not several or label in best.values()}
-    shown = first_of_each(kept)
+    """One run per method for the details, all over the same tasks."""
+    shown = shown_runs(groups)
     tasks = {label: [task.facts for task in result.run.tasks().tasks] for label, result in shown.items()}
     first = next(iter(tasks))
     for label, listed in tasks.items():
@@ -88,10 +82,6 @@ def _shown(groups: Mapping[str, Sequence[RunResult]]) -> dict[str, RunResult]:
                 "split the facts differently. Give runs that share a split."
             )
     return shown
-
-
-def _mean_map(group: Sequence[RunResult]) -> float:
-    return sum(result.final.map_all or 0.0 for result in group) / len(group)
 
 
 def _context(
@@ -121,9 +111,10 @@ def _context(
         "typical": any(task.typical for task in first.run.tasks().tasks),
         "matrices": [matrix_rows(label, result) for label, result in shown.items()],
         "galleries": [gallery(shown, text, k) for text in asked],
-        "forgotten": [_forgotten(label, listed) for label, listed in changes.items()],
+        "forgotten": forgotten(changes, "facts"),
         "every_fact": changes_table(changes),
         "methods": list(changes),
+        "columns": FACT_COLUMNS,
         "scores": scores_rows(scores),
         "tests": tests_rows(tests),
         **learned_how(shown),
@@ -167,12 +158,8 @@ def _dendrogram(result: RunResult) -> Plot | None:
 
 def _importance(shown: Mapping[str, RunResult], kept: Plots) -> None:
     """Histogram of the first run that keeps importance; scatter against another's, or against its own last stage."""
-    found = []
-    for label, result in shown.items():
-        try:
-            found.append((label, result, choose_layer(load_omega(result.run, 1), None)))
-        except RunError:
-            continue
+    measured = [(label, result, _omega(result, 1)) for label, result in shown.items()]
+    found = [(label, result, omega) for label, result, omega in measured if omega is not None]
     if not found:
         return
     label, result, omega = found[0]
@@ -181,13 +168,16 @@ def _importance(shown: Mapping[str, RunResult], kept: Plots) -> None:
     others = [(name, values) for name, _, values in found[1:] if values.shape == omega.shape]
     if others:
         kept.add(scatter(omega, others[0][1], (f"{label}, after {after}", f"{others[0][0]}, after {after}")))
-    elif len(result.evaluations) > 1:
-        last = choose_layer(load_omega(result.run), None)
+    elif len(result.evaluations) > 1 and (last := _omega(result, None)) is not None:
         kept.add(scatter(omega, last - omega, (f"{label}, {after}", f"{label}, the tasks after it")))
 
 
-def _forgotten(label: str, listed: Sequence[Change], count: int = 10) -> dict[str, Any]:
-    return {"method": label, "sentence": forgotten_share(listed), "rows": listed[:count]}
+def _omega(result: RunResult, stage: int | None) -> NDArray[np.float32] | None:
+    """The importance that a stage left, by default the last; None where the run keeps none."""
+    try:
+        return choose_layer(load_omega(result.run, stage), None)
+    except RunError:
+        return None
 
 
 def _data(result: RunResult) -> str:

@@ -1,13 +1,15 @@
 """What the reports on facts and on classes share: the plots of a course, its matrix, the page and its files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from factlearn.data.registry import SOURCES
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments import plots
+from factlearn.experiments.changes import Change
 from factlearn.experiments.figures import Plot
+from factlearn.experiments.report.words import forgotten_share
 from factlearn.files import atomic_write
 from factlearn.learning.runs import Run
 
@@ -55,6 +57,14 @@ def learned_how(results: Mapping[str, RunResult]) -> dict[str, Any]:
     return {"in_turn": max(in_turn, default=0), "at_once": any(result.at_once for result in results.values())}
 
 
+def forgotten(changes: Mapping[str, Sequence[Change]], kinds: str) -> list[dict[str, Any]]:
+    """What each method lost most of, and how much that is of all, in words."""
+    return [
+        {"method": label, "sentence": forgotten_share(listed, kinds), "rows": listed[:10]}
+        for label, listed in changes.items()
+    ]
+
+
 def notice_of(run: Run) -> str:
     """Who owns the pictures that a run's data source gives."""
     return SOURCES.find(run.config.data.source).notice
@@ -75,10 +85,11 @@ def about_run(label: str, run: Run, data: str) -> dict[str, Any]:
 
 def write_page(template: str, path: Path, kept: Plots, **page: Any) -> list[Path]:
     """Write the page, and beside it a folder with every plot as SVG and its numbers as CSV; both are returned."""
-    from jinja2 import Environment, PackageLoader
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     folder = path.with_name(f"{path.stem}-files")
-    environment = Environment(loader=PackageLoader("factlearn.experiments"), autoescape=True, trim_blocks=True)
+    loader = PackageLoader("factlearn.experiments")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
     text = environment.get_template(template).render(files=folder.name, plots=kept, **page)
     for plot in kept.values():
         plot.save(folder)

@@ -1,4 +1,4 @@
-"""The result in words: who ended where, what was lost, which facts were hit."""
+"""The result in words: who ended where, what was lost, which facts or classes were hit."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,9 @@ from factlearn.experiments.changes import Change
 from factlearn.experiments.comparison import MethodScore, PairedTest, gap_closed, p_text
 
 NOTICEABLE = 0.1
-"""A fact counts as forgotten if it lost more than this much average precision."""
+"""A fact or class counts as forgotten if it lost more than this much of its measure."""
+MEASURES = {"facts": "average precision", "classes": "accuracy"}
+"""What one fact or class is measured by."""
 
 
 def summary(
@@ -17,11 +19,12 @@ def summary(
     changes: Mapping[str, Sequence[Change]],
 ) -> list[str]:
     """A few sentences, the most important first."""
+    kinds = next(iter(results.values())).run.config.learn
     sentences = [_ending(score, results[score.method]) for score in scores if score.method in results]
     best = _best_in_turn(scores, results)
     worst = max(changes, key=lambda m: _lost_share(changes[m]), default=None)
     if worst and _lost_share(changes[worst]) > 0:
-        sentences.append(_hit(worst, changes[worst]))
+        sentences.append(_hit(worst, changes[worst], kinds))
         if best and best != worst and best in changes:
             sentences.append(_kept(best, worst, changes))
     if best:
@@ -29,18 +32,20 @@ def summary(
         if len(in_turn) > 1:
             sentences.append(f"Of the methods that learn one task after the other, {best} ends highest.")
         sentences += _gap(best, scores)
-        sentences += [_tested(test) for test in tests if best in (test.one, test.other) and worst in _names(test)][:1]
+        sentences += [_tested(test, kinds) for test in tests if {best, worst} <= {test.one, test.other}][:1]
     return sentences
 
 
-def forgotten_share(listed: Sequence[Change], kinds: str = "facts", measure: str = "average precision") -> str:
+def forgotten_share(listed: Sequence[Change], kinds: str) -> str:
     """How many facts, or classes, lost noticeably, in words."""
     hit = sum(change.lost > NOTICEABLE for change in listed)
-    return f"{hit} of the {len(listed)} {kinds} learned before the last task lost more than {NOTICEABLE:g} {measure}"
+    lost = f"{NOTICEABLE:g} {MEASURES[kinds]}"
+    return f"{hit} of the {len(listed)} {kinds} learned before the last task lost more than {lost}"
 
 
 def _ending(score: MethodScore, result: RunResult) -> str:
-    text = f"{score.method} ends with MAP {score.whole} over all test images"
+    over = "over all test images" if result.measure == "MAP" else f"on average over {len(result.learned[-1])} tasks"
+    text = f"{score.method} ends with {result.measure} {score.whole} {over}"
     lost = result.forgetting()
     if len(score.seeds) > 1:
         text += f" (mean of {len(score.seeds)} seeds)"
@@ -52,12 +57,12 @@ def _ending(score: MethodScore, result: RunResult) -> str:
     matrix = result.matrix()
     worst = max(range(len(lost.per_task)), key=lambda place: lost.per_task[place])
     then, now = matrix[worst][worst], matrix[-1][worst]
-    text += f"; on the tasks before the last it lost {average:.3f} MAP on average"
+    text += f"; on the tasks before the last it lost {average:.3f} {result.measure} on average"
     return f"{text}, most on “{result.tasks[worst]}” ({then:.2f} → {now:.2f})."
 
 
-def _hit(method: str, listed: Sequence[Change]) -> str:
-    return f"With {method}, {forgotten_share(listed)}. Hit hardest: {_examples(listed)}."
+def _hit(method: str, listed: Sequence[Change], kinds: str) -> str:
+    return f"With {method}, {forgotten_share(listed, kinds)}. Hit hardest: {_examples(listed)}."
 
 
 def _examples(listed: Sequence[Change]) -> str:
@@ -82,10 +87,11 @@ def _gap(best: str, scores: Sequence[MethodScore]) -> list[str]:
     return [] if share is None else [f"{best} closes {share:.0%} of the gap between FineTune and Joint."]
 
 
-def _tested(test: PairedTest) -> str:
+def _tested(test: PairedTest, kinds: str) -> str:
+    each = "Fact by fact" if kinds == "facts" else "Class by class"
     return (
-        f"Fact by fact, {test.one} is ahead of {test.other} by {test.difference:.3f} average precision "
-        f"and better on {test.better:.0%} of {test.compared} facts (paired randomisation test, p {_p(test.p)})."
+        f"{each}, {test.one} is ahead of {test.other} by {test.difference:.3f} {MEASURES[kinds]} "
+        f"and better on {test.better:.0%} of {test.compared} {kinds} (paired randomisation test, p {_p(test.p)})."
     )
 
 
@@ -93,12 +99,8 @@ def _p(p: float) -> str:
     return p_text(p) if p < 0.001 else f"= {p_text(p)}"
 
 
-def _names(test: PairedTest) -> tuple[str, str]:
-    return test.one, test.other
-
-
 def _best_in_turn(scores: Sequence[MethodScore], results: Mapping[str, RunResult]) -> str | None:
-    """The method with the highest MAP among those that learn one task after the other."""
+    """The method that ends highest among those that learn one task after the other."""
     in_turn = [s for s in scores if s.method in results and not results[s.method].at_once]
     return max(in_turn, key=lambda score: score.whole.mean).method if in_turn else None
 

@@ -1,15 +1,14 @@
 import pytest
 import torch
 
-from factlearn.classification.config import ClassifierConfig
 from factlearn.errors import ModelError
 from factlearn.lifelong.importance import estimate
-from factlearn.lifelong.registry import make_strategy
+from factlearn.lifelong.registry import METHODS, make_strategy
 from factlearn.lifelong.strategy import Learner
-from factlearn.models.classifier import _layers, build_classifier
-from factlearn.models.vision import torchvision
+from factlearn.models.classifier import build_classifier
+from factlearn.models.config import ClassifierConfig
 
-PERCEPTRON = ClassifierConfig(architecture="perceptron", hidden=(12, 8), dropout=0.0)
+PERCEPTRON = ClassifierConfig(backbone="perceptron", hidden=(12, 8), dropout=0.0)
 
 
 def perceptron(classes=(3, 4)):
@@ -47,10 +46,8 @@ def test_importance_is_about_the_tasks_own_head():
 
 @pytest.mark.parametrize("name", ["mas", "l-mas", "mas-vector", "ewc", "si", "imm-mean", "imm-mode"])
 def test_what_a_method_remembers_covers_the_shared_layers_only(name):
-    from factlearn.lifelong.config import CONFIGS
-
     suffix = perceptron().suffix
-    strategy = make_strategy(CONFIGS[name]())
+    strategy = make_strategy(METHODS.find(name).config())
     for task in (0, 1):
         head = suffix.learn_heads([task])
         optimizer = torch.optim.SGD(suffix.parameters(), lr=0.1, momentum=0.9)
@@ -73,14 +70,6 @@ def test_what_a_method_remembers_covers_the_shared_layers_only(name):
     assert not [name for name in strategy.state() if "heads" in name]
 
 
-def test_alexnet_has_torchvisions_layers():
-    with torch.device("meta"):
-        theirs = torchvision.models.alexnet(weights=None).features
-    ours = _layers("alexnet")
-    assert [str(layer) for layer in ours] == [str(layer) for layer in theirs]
-    assert all(p.isfinite().all() for layer in ours for p in layer.parameters())
-
-
 def test_weights_are_read_and_a_frozen_prefix_gives_the_same_scores(alexnet_weights):
     scores = []
     for frozen in ("none", "conv3", "conv5"):
@@ -98,7 +87,7 @@ def test_weights_are_read_and_a_frozen_prefix_gives_the_same_scores(alexnet_weig
 
 
 def test_vgg_is_built_with_its_own_shape():
-    model = build_classifier(ClassifierConfig(architecture="vgg16", image_size=64, hidden=(8,)), [3])
+    model = build_classifier(ClassifierConfig(backbone="vgg16", image_size=64, hidden=(8,)), [3])
     assert model.suffix.shared[0].weight.shape == (8, 512 * 2 * 2)
 
 

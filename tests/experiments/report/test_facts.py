@@ -1,16 +1,21 @@
 import csv
 import re
 import shutil
+from dataclasses import dataclass
 from html.parser import HTMLParser
+from typing import ClassVar
 
 import pytest
 from typer.testing import CliRunner
 
 from factlearn.cli import app
 from factlearn.errors import FactError, FactlearnError, RunError
-from factlearn.experiments.course import courses_of
-from factlearn.experiments.plots import curves
+from factlearn.evaluation.results import RunResult
+from factlearn.experiments.changes import changes_of
+from factlearn.experiments.paper.cells import slim
+from factlearn.experiments.plots import curves, forgetting_bars, heat_map
 from factlearn.experiments.report import pdf, write_report
+from factlearn.learning.runs import Run
 
 
 @pytest.fixture
@@ -76,7 +81,7 @@ def test_frames_say_which_images_are_right(results, tmp_path):
 def test_without_queries_the_page_shows_facts_that_were_learned_and_lost(results, tmp_path):
     path = tmp_path / "report.html"
     write_report(results, path, k=3)
-    first = {str(fact) for fact in results[0].tasks.tasks[0].facts}
+    first = {str(fact) for fact in results[0].run.tasks().tasks[0].facts}
     asked = re.findall(r"<h3>&lt;(.*?)&gt;</h3>", path.read_text())
     assert asked
     assert {f"<{name}>" for name in asked} <= first
@@ -90,12 +95,9 @@ def test_runs_over_other_tasks_cannot_share_a_page(results, learned, tmp_path):
 
 
 def test_a_run_that_has_learned_one_task_so_far_has_a_page(learned, tmp_path):
-    from factlearn.learning.results import load_result
-    from factlearn.learning.runs import Run
-
     folder = shutil.copytree(learned(name="finetune").run.folder, tmp_path / "short")
     shutil.rmtree(folder / "stages" / "2")
-    write_report([load_result(Run.open(folder))], tmp_path / "report.html", queries=["<tree>"], k=2)
+    write_report([Run.open(folder).result()], tmp_path / "report.html", queries=["<tree>"], k=2)
     text = (tmp_path / "report.html").read_text()
     assert "after <strong>task 1</strong>" in text
     assert "at once" not in text
@@ -131,12 +133,12 @@ def test_the_command_writes_the_page_and_refuses_what_is_no_run(results, tmp_pat
     assert not (tmp_path / "no.html").exists()
 
 
-def test_curves_have_a_panel_a_task_and_name_every_method(results):
-    shown = courses_of(dict(zip(("FineTune", "MAS", "Joint"), results, strict=True)))
+def test_curves_have_one_panel_per_task_and_name_every_method(results):
+    shown = dict(zip(("FineTune", "MAS", "Joint"), results, strict=True))
     svg = curves(shown, [None, "task 1", "sports"]).svg
     assert svg.count(">FineTune<") == 3
     assert svg.count(">MAS<") == 3
-    assert "All test images" in svg
+    assert results[0].whole_title in svg
     assert "The facts of “sports”" in svg
 
 
@@ -151,14 +153,26 @@ def test_a_browser_prints_the_page(results, tmp_path):
     assert written.read_bytes().startswith(b"%PDF")
 
 
-def test_tasks_learned_in_another_order_stand_under_their_own_names(results, learned, tmp_path):
-    from factlearn.evaluation.forgetting import forgetting
-    from factlearn.experiments.course import Course
-    from factlearn.experiments.plots import curves, forgetting_bars, heat_map
+@dataclass(frozen=True)
+class Stage:
+    """Metrics made up for two tasks."""
 
+    tasks: dict[str, float]
+    rules: ClassVar[tuple[str, ...]] = ("exact",)
+    measure: ClassVar[str] = "MAP"
+    whole_title: ClassVar[str] = "All"
+
+    def task(self, name, rule):
+        return self.tasks.get(name)
+
+    def whole(self, rule):
+        return sum(self.tasks.values()) / 2
+
+
+def test_tasks_learned_in_another_order_stand_under_their_own_names():
     def course(tasks, first, second):
-        matrix = [[first, None], [first / 2, second]]
-        return Course(tasks, [tasks[:1], tasks], matrix, [0.1, 0.2], forgetting(matrix), "MAP", "All")
+        stages = [Stage({tasks[0]: first}), Stage({tasks[0]: first / 2, tasks[1]: second})]
+        return RunResult(None, tasks, [tasks[:1], tasks], stages)
 
     courses = {"one": course(["a", "b"], 0.8, 0.6), "other": course(["b", "a"], 0.4, 0.2)}
     rows = {(method, task): value for method, after, task, value in heat_map(courses).rows if after == "b"}
@@ -168,3 +182,18 @@ def test_tasks_learned_in_another_order_stand_under_their_own_names(results, lea
     assert lost["one", "a"] == pytest.approx(0.4)
     assert lost["other", "b"] == pytest.approx(0.2)
     assert ("other", "a", 2, 0.2) in [tuple(row) for row in curves(courses, ["a"]).rows]
+
+
+def test_the_facts_that_were_lost_are_named_with_their_numbers(results, tmp_path):
+    page, _ = write_report(results, tmp_path / "report.html", k=1)
+    worst = changes_of(results[0])[0]
+    name = worst.name.replace("<", "&lt;").replace(">", "&gt;")
+    assert f"<td>{name}</td><td>{worst.then:.2f}</td><td>{worst.now:.2f}</td>" in page.read_text()
+
+
+def test_a_run_that_an_experiment_slimmed_has_a_page(learned, tmp_path):
+    run = Run.open(shutil.copytree(learned(name="mas").run.folder, tmp_path / "slim"))
+    slim(run)
+    _, folder = write_report([run.result()], tmp_path / "report.html", k=1)
+    assert (folder / "importance.svg").is_file()
+    assert not (folder / "importance-scatter.svg").exists()

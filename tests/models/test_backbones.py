@@ -1,0 +1,113 @@
+"""Backbones: every one builds and can be cut anywhere; others can be added from outside."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import nn
+
+from factlearn.assets import ASSETS
+from factlearn.errors import ConfigError
+from factlearn.models.backbones import BACKBONES, Backbone, register_backbone
+from factlearn.models.config import ClassifierConfig, ModelConfig
+from factlearn.models.embedder import FactEmbedder, build_embedder
+from factlearn.models.vision import torchvision
+
+CUTS = [
+    (name, frozen, blocks)
+    for name, backbone in BACKBONES.items()
+    for blocks in range(1, len(backbone.blocks) + 1)
+    for frozen in ["none", *backbone.blocks][: blocks + 1 : 2]
+]
+
+
+def small_layers():
+    return [nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 3), nn.ReLU()]
+
+
+@pytest.fixture
+def small():
+    """A backbone of a user's own, for as long as a test takes."""
+    backbone = Backbone("small", "Small", "for tests", small_layers, {"first": 4, "second": 6}, side=3)
+    yield register_backbone(backbone)
+    BACKBONES.unregister("small")
+
+
+def embedder(**choices):
+    torch.manual_seed(0)
+    return FactEmbedder(ModelConfig(**{"weights": "pretrained", "image_size": 64, "hidden": (8,), **choices}), 5)
+
+
+@pytest.mark.parametrize(("name", "frozen", "blocks"), CUTS)
+def test_every_backbone_can_be_cut_after_every_block(name, frozen, blocks):
+    backbone = BACKBONES.find(name)
+    model = embedder(backbone=name, frozen=frozen, blocks=blocks)
+    ends = [0, *backbone.blocks.values()]
+    start = ["none", *backbone.blocks].index(frozen)
+    assert len(model.prefix) == ends[start]
+    assert len(model.suffix.convolutions) == ends[blocks] - ends[start]
+    assert model(torch.zeros(2, 3, 64, 64)).shape == (2, 3, 5)
+
+
+@pytest.mark.parametrize("name", list(BACKBONES))
+def test_every_backbone_says_what_it_is_and_ends_with_its_last_block(name):
+    backbone = BACKBONES.find(name)
+    assert backbone.title
+    assert backbone.summary
+    assert max(backbone.blocks.values(), default=0) == len(backbone.layers())
+    assert backbone.weights is None or backbone.weights in ASSETS
+
+
+@pytest.mark.parametrize(("name", "theirs"), [("vgg16", "vgg16"), ("alexnet", "alexnet")])
+def test_layers_are_torchvisions_in_its_order(name, theirs):
+    with torch.device("meta"):
+        expected = getattr(torchvision.models, theirs)(weights=None).features
+    layers = BACKBONES.find(name).layers()
+    assert [str(layer) for layer in layers] == [str(layer) for layer in expected]
+    assert all(parameter.isfinite().all() for layer in layers for parameter in layer.parameters())
+
+
+def test_a_perceptron_sees_pixels_or_rows():
+    assert embedder(backbone="perceptron", weights=None, image_size=32).suffix.shared[0].in_features == 3 * 32 * 32
+
+
+def test_a_backbone_registered_from_outside_is_built_by_name_and_can_be_taken_away(small):
+    assert "small" in BACKBONES
+    assert list(BACKBONES)[-1] == "small"
+    config = ClassifierConfig(backbone="small", image_size=32, hidden=(8,))
+    assert config.network is small
+    model = build_embedder(config, 5)
+    assert model.suffix.shared[0].in_features == 6 * 3 * 3
+    assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 3, 5)
+    with pytest.raises(ValidationError, match="frozen: choose one of none, first, second"):
+        ModelConfig(backbone="small", frozen="conv1")
+    with pytest.raises(ConfigError, match="no pretrained weights of Small"):
+        build_embedder(ModelConfig(backbone="small"), 5)
+    BACKBONES.unregister("small")
+    with pytest.raises(ValidationError, match="no backbone 'small'"):
+        ModelConfig(backbone="small")
+
+
+def test_registering_a_backbone_twice_replaces_it_and_another_of_its_name_is_refused(small):
+    register_backbone(Backbone("small", "Small again", "for tests", small_layers, {"first": 4}))
+    assert BACKBONES.find("small").title == "Small again"
+    with pytest.raises(ConfigError, match="two backbones called 'small'"):
+        register_backbone(Backbone("small", "Other", "for tests", list, {}))
+
+
+def test_statistics_of_the_frozen_prefix_are_part_of_its_name(small):
+    one, other = (embedder(backbone="small", frozen="first") for _ in range(2))
+    assert one.prefix_fingerprint() == other.prefix_fingerprint()
+    with torch.no_grad():
+        other.prefix[1].running_mean += 0.5
+    assert one.prefix_fingerprint() != other.prefix_fingerprint()
+    with torch.no_grad():
+        other.prefix[1].running_mean -= 0.5
+        other.suffix.convolutions[0].weight += 1
+    assert one.prefix_fingerprint() == other.prefix_fingerprint()
+
+
+def test_learning_never_changes_statistics_of_the_frozen_prefix(small):
+    model = embedder(backbone="small", frozen="first").train()
+    before = model.prefix_fingerprint()
+    model(torch.randn(4, 3, 64, 64)).sum().backward()
+    assert model.prefix_fingerprint() == before
