@@ -1,4 +1,4 @@
-"""Converting whole published networks to safetensors: EfficientNet-Lite0 from its wheel, ResNet-50 from its tfjs shards."""
+"""Converting whole published networks to safetensors: EfficientNet-Lite0 (a wheel), ResNet-50 (tfjs shards)."""
 
 import io
 import json

@@ -63,4 +63,4 @@ def test_a_vanished_picture_is_named(tmp_path: Path) -> None:
     dataset = _dataset(tmp_path)
     (tmp_path / "c1").unlink()
     with pytest.raises(DatasetError, match="c1 cannot be read any more"):
-        dataset.fingerprint
+        _ = dataset.fingerprint

@@ -111,3 +111,40 @@ def test_learning_never_changes_statistics_of_the_frozen_prefix(small):
     before = model.prefix_fingerprint()
     model(torch.randn(4, 3, 64, 64)).sum().backward()
     assert model.prefix_fingerprint() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "width"),
+    [("vgg16", ("conv4", "conv5"), 1024), ("resnet50", ("layer3", "layer4"), 3072), ("alexnet", ("conv2",), 192)],
+)
+def test_features_of_several_blocks_lie_side_by_side_averaged_over_the_image(name, features, width):
+    last = list(BACKBONES.find(name).blocks)[-1]
+    frozen = embedder(backbone=name, features=features, frozen=last)
+    learning = embedder(backbone=name, features=features)
+    images = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        taken = frozen.eval().prefix(images)
+        assert taken.shape == (2, width, 1, 1)
+        assert torch.equal(taken, learning.eval().suffix.convolutions(images))
+        place = BACKBONES.find(name).blocks[features[0]]
+        first = nn.Sequential(*list(frozen.prefix)[:place])(images).mean((2, 3))
+    assert torch.equal(taken[:, : first.shape[1], 0, 0], first)
+    assert frozen.prefix_fingerprint() != embedder(backbone=name, frozen=last).prefix_fingerprint()
+
+
+def test_features_are_frozen_all_or_none():
+    with pytest.raises(ValidationError, match="all or none"):
+        ModelConfig(features=("conv4", "conv5"), frozen="conv3")
+    with pytest.raises(ValidationError, match="features: choose among"):
+        ModelConfig(features=("stage9",))
+
+
+@pytest.mark.assets
+def test_the_real_efficientnet_gives_the_reference_implementations_features():
+    """Printed by efficientnet-lite-pytorch 0.1.0 for the same input: mean and deviation of the last features."""
+    model = build_embedder(ModelConfig(backbone="efficientnet-lite0", image_size=160, frozen="head", hidden=()), 5)
+    image = torch.sin(torch.arange(3 * 160 * 160).float() * 0.37).reshape(1, 3, 160, 160)
+    with torch.no_grad():
+        found = model.eval().prefix(image)
+    assert float(found.mean()) == pytest.approx(0.0995690, rel=1e-4)
+    assert float(found.std()) == pytest.approx(0.4521379, rel=1e-4)
