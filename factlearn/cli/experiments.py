@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from factlearn.cli.common import JsonOption, RunsArgument, SetOption, show, show_json
+from factlearn.cli.registries import naming
 
 
 def compare(runs: RunsArgument, json: JsonOption = False) -> None:
@@ -132,5 +133,6 @@ def _numbers(text: str, option: str) -> list[float]:
 
 def add_commands(app: typer.Typer) -> None:
     """Make these commands of the command line."""
-    for command in (compare, report, reproduce, results, tune):
+    app.command(cls=naming("experiments"))(reproduce)
+    for command in (compare, report, results, tune):
         app.command()(command)

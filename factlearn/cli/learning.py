@@ -15,6 +15,7 @@ from factlearn.cli.common import (
     show,
     show_json,
 )
+from factlearn.cli.registries import naming
 
 ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")]
 
@@ -30,8 +31,8 @@ def train(
 ) -> None:
     """Learn a sequence of tasks, of facts or of classes as the config says, and leave a run directory.
 
-    `factlearn list methods` shows the lifelong methods that `--set strategy.name=NAME` selects, `factlearn list
-    sources` and `factlearn list backbones` the data and networks.
+    `--set strategy.name=NAME` selects a lifelong method, `data.source` the data, `model.backbone` the network; see
+    `factlearn list methods` and so on for what each is.
     """
     from factlearn.learning.config import load_config
 
@@ -204,5 +205,6 @@ def split(
 
 def add_commands(app: typer.Typer) -> None:
     """Make these commands of the command line."""
-    for command in (train, evaluate, predict, adapt, learn, importance, memory, split):
+    app.command(cls=naming("methods", "sources", "backbones"))(train)
+    for command in (evaluate, predict, adapt, learn, importance, memory, split):
         app.command()(command)

@@ -1,9 +1,10 @@
 """The command that lists what configs and commands may name."""
 
 from importlib import import_module
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from factlearn.cli.common import JsonOption, show, show_json
 
@@ -23,6 +24,17 @@ def entries(kind: str) -> dict[str, dict[str, str]]:
     return {
         name: {"title": getattr(entry, "title", name), "summary": entry.summary} for name, entry in registry.items()
     }
+
+
+def naming(*kinds: Kind) -> type[TyperCommand]:
+    """A command whose --help ends with the names registered for these kinds, looked up only when help is asked for."""
+
+    class Naming(TyperCommand):
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            self.epilog = "\n\n".join(f"{kind}: {', '.join(entries(kind))}" for kind in kinds)
+            super().format_help(ctx, formatter)
+
+    return Naming
 
 
 def list_(
