@@ -77,13 +77,13 @@ def original(tmp_path_factory):
         cwd=checkout.folder,
         env={**checkout.environment, "PATH": os.environ["PATH"]},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FACTLEARN_CACHE", checkout.environment["FACTLEARN_CACHE"])
-        make_assets(base)
-    while not os.path.exists(checkout.server):
-        assert server.poll() is None, "the server did not start"
-        time.sleep(0.05)
     try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("FACTLEARN_CACHE", checkout.environment["FACTLEARN_CACHE"])
+            make_assets(base)
+        while not os.path.exists(checkout.server):
+            assert server.poll() is None, "the server did not start"
+            time.sleep(0.05)
         steps = [f"factlearn train configs/demo.yaml --out runs/demo/{m} --set strategy.name={m}" for m in METHODS]
         code, said = checkout.shell("\n".join([*steps, "factlearn index build runs/demo/mas --out indexes/demo"]))
         assert code == 0, said
