@@ -38,12 +38,14 @@ class ClassStage:
     Attributes:
         tasks: the number of each image's task.
         labels: the number of each image's class in its task.
+        together: whether the heads of the stage's tasks compete with each other.
     """
 
     inputs: Inputs
     tasks: Tensor
     labels: Tensor
     views: int
+    together: bool = False
 
     def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
         """Every image once, in random order, each under a random view."""
@@ -57,6 +59,8 @@ class ClassStage:
         tasks, labels = targets
         if isinstance(outputs, Tensor):
             return F.cross_entropy(outputs, labels)
+        if self.together:
+            return self._loss_together(outputs, tasks, labels)
         present = tasks.unique().tolist()
         if len(present) == 1:
             return F.cross_entropy(outputs[present[0]], labels)
@@ -64,6 +68,13 @@ class ClassStage:
             F.cross_entropy(outputs[task][tasks == task], labels[tasks == task], reduction="sum") for task in present
         ]
         return torch.stack(sums).sum() / len(labels)
+
+    def _loss_together(self, outputs: Sequence[Tensor], tasks: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy over all classes of the stage."""
+        stage = self.tasks.unique().tolist()
+        widths = torch.tensor([0, *(outputs[task].shape[1] for task in stage)], device=labels.device).cumsum(0)
+        starts = widths[torch.searchsorted(torch.tensor(stage, device=tasks.device), tasks)]
+        return F.cross_entropy(torch.cat([outputs[task] for task in stage], dim=1), labels + starts)
 
     def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Every image once, in its order, with its class."""

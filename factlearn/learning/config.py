@@ -18,7 +18,7 @@ from factlearn.facts import FactQuery, read_patterns
 from factlearn.language import LanguageConfig
 from factlearn.lifelong.config import MethodConfig
 from factlearn.lifelong.registry import METHODS, StrategyConfig
-from factlearn.models.config import ClassifierConfig, ModelConfig
+from factlearn.models.config import ClassifierConfig, FactModelConfig, ModelConfig
 
 
 class TrainingConfig(Section):
@@ -120,6 +120,7 @@ class FactsConfig(RunConfig):
     data: FactData = Field(default={"source": "emoji"}, validate_default=True)  # type: ignore[assignment]
     language: LanguageConfig = LanguageConfig()
     tasks: TasksConfig = TasksConfig()
+    model: FactModelConfig = FactModelConfig()
     evaluation: FactEvaluationConfig = FactEvaluationConfig()
 
     @field_validator("strategy")

@@ -176,6 +176,10 @@ def problem_class(config: RunConfig) -> type[Problem]:
         from factlearn.learning.classes import ClassProblem
 
         return ClassProblem
+    if getattr(config.model, "readout", "") == "posterior":
+        from factlearn.learning.posterior import PosteriorProblem
+
+        return PosteriorProblem
     from factlearn.learning.facts import FactProblem
 
     return FactProblem

@@ -76,6 +76,14 @@ class ModelConfig(Section):
         return self
 
 
+class FactModelConfig(ModelConfig):
+    """The network that embeds facts."""
+
+    readout: Literal["distance", "posterior"] = "distance"
+    """How features become fact vectors: by outputs trained to land on the facts' word vectors (the paper), or as the
+    mean of the known facts' word vectors under their posterior, which is far better on photos."""
+
+
 class ClassifierConfig(ModelConfig):
     """The network under the heads of a classifier."""
 

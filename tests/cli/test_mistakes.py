@@ -130,7 +130,6 @@ MISTAKES = {
 }
 CLASS_MISTAKES = {
     "an unknown method": (["train", "config.yaml", "--set", "strategy.name=msa"], "no lifelong method 'msa'"),
-    "a method for facts alone": (["train", "config.yaml", "--set", "strategy={name: ridge}"], "does not learn classes"),
     "a folder that does not exist": (["train", "config.yaml", "--set", "data.root=/nowhere"], "does not exist"),
     "an unknown task": (["train", "config.yaml", "--set", "data.tasks=[rond]"], "no task 'rond'"),
     "a dataset that was not downloaded": (["train", "config.yaml", "--set", "data.source=paper"], "is not in"),

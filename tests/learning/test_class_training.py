@@ -146,3 +146,10 @@ def test_a_run_records_what_it_needed(digits_config, tmp_path):
     assert [each["stored_bytes"] for each in memory] == [2 * shared] * 5
     assert memory[1]["model_bytes"] - memory[0]["model_bytes"] == 4 * (32 * 2 + 2)
     assert run.description()["data"] == "split digits"
+
+
+def test_ridge_learns_classes_in_closed_form(shapes_config, tmp_path):
+    run = learn(shapes_config, tmp_path / "run", strategy={"name": "ridge", "shrinkage": "auto"})
+    result = run.result()
+    assert result.final.average > 0.6
+    assert not [line for line in run.metrics() if line["event"] == "epoch"]

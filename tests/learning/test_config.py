@@ -160,7 +160,6 @@ def test_a_mistake_in_a_config_of_facts_is_named_by_its_key(tmp_path, text, says
     [
         (["scale=tiny"], "no scale 'tiny'; its scales are full, small"),
         (["strategy.name=msa"], "strategy: there is no lifelong method 'msa'"),
-        (["strategy.name=ridge"], "does not learn classes"),
         (["data.root=null"], "data.root"),
         (["model.backbone=perceptron"], "no pretrained weights"),
         (["model.weights=null", "model.frozen=conv5"], "no weights to freeze"),

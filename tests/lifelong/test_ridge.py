@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from sklearn.linear_model import Ridge as Reference
 from torch import nn
 
 from factlearn.errors import ModelError
-from factlearn.lifelong.ridge import Ridge
+from factlearn.lifelong.ridge import SHRINKAGES, TEMPERATURES, Ridge, _cross_validated
 from factlearn.lifelong.strategy import Learner
 
 UNITS, DIMENSION = 3, 4
@@ -110,8 +111,6 @@ def test_what_has_no_closed_form_is_refused():
         strategy.after_task(learner)
 
     inputs, targets = torch.randn(4, 3), torch.randn(4, 2)
-    with pytest.raises(ModelError, match="class scores"):
-        task(nn.Linear(3, 2), [(inputs, targets)], output="scores")
     with pytest.raises(ModelError, match="needs targets"):
         task(nn.Linear(3, 2), [inputs])
     with pytest.raises(ModelError, match="last linear layers"):
@@ -134,3 +133,102 @@ def test_solving_leaves_the_sums_as_they_are():
     features = torch.cat([module.features(inputs.double()), torch.ones(len(inputs), 1)], dim=1).detach()
     subject = strategy.gram["fork.0"]
     torch.testing.assert_close(subject, features.T @ features)
+
+
+class Headed(nn.Module):
+    """A small network with one head of scores per task, and a temperature, as the posterior readout has."""
+
+    def __init__(self, widths=(3, 2, 4)):
+        super().__init__()
+        self.features = nn.Sequential(nn.Linear(30, 12), nn.ReLU())
+        self.heads = nn.ModuleList(nn.Linear(12, width) for width in widths)
+        self.register_buffer("temperature", torch.ones(()))
+        self.open = len(widths)
+
+    def forward(self, inputs):
+        features = self.features(inputs)
+        return [head(features) for head in self.heads[: self.open]]
+
+
+def classes(seed, width, samples=40):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(samples, 30, generator=generator), torch.randint(width, (samples,), generator=generator)
+
+
+def learn_heads(order, strategy):
+    """Learn the heads' tasks in an order; the weights and bias of all heads, by task."""
+    torch.manual_seed(0)
+    module = Headed(tuple((3, 2, 4)[task] for task in order)).eval()
+    torch.manual_seed(1)
+    for layer in module.features:
+        if isinstance(layer, nn.Linear):
+            layer.reset_parameters()
+    for number, task in enumerate(order):
+        module.open = number + 1
+        data = classes(task, (3, 2, 4)[task])
+        batches = list(zip(*(each.split(7) for each in data), strict=True))
+        learner = Learner(
+            module, torch.optim.SGD(module.parameters(), lr=1.0), number, batches, output="scores", head=["its own"]
+        )
+        strategy.after_task(learner)
+    return module, {task: module.heads[place] for place, task in enumerate(order)}
+
+
+def indicators(module):
+    """Features of all tasks' images, and the indicators of their classes, tasks in order."""
+    inputs = torch.cat([classes(task, width)[0] for task, width in enumerate((3, 2, 4))])
+    labels = torch.cat([classes(task, w)[1] + start for task, (w, start) in enumerate(((3, 0), (2, 3), (4, 5)))])
+    features = module.features(inputs).detach().double().numpy()
+    return features, np.eye(9)[labels.numpy()]
+
+
+def test_heads_of_scores_are_ridge_regression_on_indicators_of_all_tasks():
+    module, heads = learn_heads((0, 1, 2), Ridge(0.3))
+    features, wanted = indicators(module)
+    reference = Reference(alpha=0.3 * (features**2).sum() / len(features)).fit(features, wanted)
+    found = torch.cat([heads[task].weight for task in range(3)]).detach().numpy()
+    np.testing.assert_allclose(found, reference.coef_, atol=1e-4)
+    bias = torch.cat([heads[task].bias for task in range(3)]).detach().numpy()
+    np.testing.assert_allclose(bias, reference.intercept_, atol=1e-4)
+
+
+def test_the_order_of_tasks_does_not_matter_to_heads_of_scores():
+    _, one = learn_heads((0, 1, 2), Ridge("auto"))
+    _, other = learn_heads((2, 0, 1), Ridge("auto"))
+    for task in range(3):
+        torch.testing.assert_close(one[task].weight, other[task].weight, rtol=1e-3, atol=1e-5)
+
+
+def test_the_shrinkage_found_has_the_least_generalised_cross_validation_error():
+    strategy = Ridge("auto")
+    module, _ = learn_heads((0, 1, 2), strategy)
+    features, wanted = indicators(module)
+    rows = np.hstack([features, np.ones((len(features), 1))])
+    unit = (features**2).sum() / len(features)
+
+    def error(shrinkage):
+        penalty = np.diag([*[shrinkage * unit] * features.shape[1], 0.0])
+        hat = rows @ np.linalg.solve(rows.T @ rows + penalty, rows.T)
+        return ((wanted - hat @ wanted) ** 2).sum() / (len(rows) - np.trace(hat)) ** 2
+
+    best = min(SHRINKAGES, key=error)
+    cross = torch.cat([strategy.cross[f"heads.{n}"] for n in range(3)], dim=1).double()
+    assert _cross_validated(strategy.gram["scores"].double(), cross) == pytest.approx(best)
+
+
+def test_the_temperature_is_that_of_the_likelihood_without_each_image():
+    strategy = Ridge(0.3)
+    module, _ = learn_heads((0,), strategy)
+    inputs, labels = classes(0, 3)
+    features = module.features(inputs).detach().double().numpy()
+    wanted = np.eye(3)[labels.numpy()]
+    left_out = []
+    unit = (features**2).sum() / len(features)
+    for place in range(len(features)):
+        kept = np.arange(len(features)) != place
+        reference = Reference(alpha=0.3 * unit).fit(features[kept], wanted[kept])
+        left_out.append(reference.predict(features[place : place + 1])[0])
+    scores = torch.tensor(np.array(left_out))
+    losses = [float(F.cross_entropy(scores / value, labels, reduction="sum")) for value in TEMPERATURES]
+    np.testing.assert_allclose(strategy.likelihood["negative"].numpy(), losses, rtol=1e-3)
+    assert float(module.temperature) == pytest.approx(TEMPERATURES[int(np.argmin(losses))])
