@@ -76,6 +76,11 @@ class Ridge(Strategy):
         """No gradient steps."""
         return 0
 
+    def before_task(self, learner: Learner) -> None:
+        """Refuse to look for the shrinkage where the sums do not tell it."""
+        if self.shrinkage == "auto" and learner.output != "scores":
+            raise ModelError("shrinkage: auto is for scores; give a number, or set model.readout to posterior.")
+
     def after_task(self, learner: Learner) -> None:
         """Add the task's images to the sums and solve for the outputs."""
         module = learner.module

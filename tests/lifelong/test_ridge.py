@@ -111,6 +111,8 @@ def test_what_has_no_closed_form_is_refused():
         strategy.after_task(learner)
 
     inputs, targets = torch.randn(4, 3), torch.randn(4, 2)
+    with pytest.raises(ModelError, match="auto is for scores"):
+        Ridge("auto").before_task(Learner(nn.Linear(3, 2), torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=1.0)))
     with pytest.raises(ModelError, match="needs targets"):
         task(nn.Linear(3, 2), [inputs])
     with pytest.raises(ModelError, match="last linear layers"):
