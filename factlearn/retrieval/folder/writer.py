@@ -1,6 +1,6 @@
 """Changes to an index folder: one commit each, made by the process that holds the lock."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,21 @@ class Writer:
         added = self.manifest.segments[len(self.segments) :]
         self.update(segments=(*entries, *added))
         return count
+
+    def rewrite(self, changes: Mapping[str, Mapping[str, str]]) -> int:
+        """Change columns of items by id, replacing images that have a new id; returns how many were changed."""
+        found = []
+        for segment in self.segments:
+            chosen = segment.has(changes) if segment.deleted is None else segment.has(changes) & ~segment.deleted
+            if len(places := np.flatnonzero(chosen)):
+                items = [{**item, **changes[item["id"]]} for item in segment.items.take(places).to_pylist()]
+                columns = {name: [item[name] for item in items] for name in segment.items.column_names}
+                found.append((segment.take(places), seg.items_table(columns), segment.entry.model))
+        taken = {*changes, *(change["id"] for change in changes.values() if "id" in change)}
+        self.delete(lambda segment: segment.has(taken))
+        for rows, table, model in found:
+            self.append(rows, table, model)
+        return sum(len(rows) for rows, _, _ in found)
 
     def learn(self, version: Version, facts: tuple[str, ...], language: LanguageSpace) -> None:
         """Add a model and facts; if there are new facts, the language space is saved again."""
