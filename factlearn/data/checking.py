@@ -9,7 +9,6 @@ from factlearn.data.samples import FactDataset
 from factlearn.errors import DatasetError, ImageError
 from factlearn.images import load_image
 
-
 _LISTED = 20
 
 

@@ -1,7 +1,8 @@
 """The source `manifest`: a table of images, each with its side (train or test) and the fact it shows.
 
 Columns: `path`, `split`, `subject`, `predicate`, `object`; any others are kept as the samples' metadata. Paths are
-relative to the manifest's folder and may have Windows' backslashes. An image that shows several facts has one row per fact.
+relative to the manifest's folder and may have Windows' backslashes. An image that shows several facts has one row per
+fact.
 """
 
 import os
