@@ -13,7 +13,7 @@ from factlearn.data.checking import listed
 from factlearn.data.registry import open_facts
 from factlearn.data.rows import MANIFEST_SUFFIXES
 from factlearn.data.samples import FactDataset, Sample
-from factlearn.errors import DatasetError, FactIndexError
+from factlearn.errors import DatasetError, FactIndexError, ImageError
 from factlearn.indexing.embedding import Embedder, check_readable
 from factlearn.indexing.matching import FileFacts, Matched, file_facts, match
 from factlearn.indexing.versions import known_facts, run_of, stage_of, version_of
@@ -170,11 +170,17 @@ def add_images(
     dataset = open_images(embedder.run, images)
     matched = match(index.items(), dataset.samples, dataset.name, allow_duplicates=own)
     _refuse_failed(matched)
+    paths = {sample.path for sample in matched.fresh}
     several_commits = bool(matched.rewrites) or len(matched.fresh) > _COMMIT_EVERY
     if several_commits and not skip_unreadable:
-        check_readable([sample.path for sample in matched.fresh])  # before the first of them
+        check_readable(sorted(paths | matched.copies(paths)))  # before the first of them
     rewrite_items(index, matched.rewrites)
-    return _added(matched, add_samples(index, matched.fresh, embedder, matched.files, own=own))
+    try:
+        added = add_samples(index, matched.fresh, embedder, matched.files, own=own)
+    except ImageError:
+        check_readable(sorted(paths | matched.copies(paths)))  # names the copies, too
+        raise
+    return _added(matched, added)
 
 
 def _refuse_failed(matched: Matched) -> None:
@@ -185,13 +191,15 @@ def _refuse_failed(matched: Matched) -> None:
 
 def _added(matched: Matched, embedded: Iterable[Sample]) -> Added:
     ids = {sample.id for sample in embedded}
+    skipped = [sample for sample in matched.fresh if sample.id not in ids]
+    copies = len(matched.copies(sample.path for sample in skipped))
     return Added(
         [sample.id for sample in matched.new if sample.id in ids],
         [sample.id for sample in matched.changed if sample.id in ids],
         len(matched.unchanged),
         len(matched.moved),
-        len(matched.duplicates),
-        len(matched.fresh) - len(ids),
+        len(matched.duplicates) - copies,
+        len(skipped) + copies,
     )
 
 

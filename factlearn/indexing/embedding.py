@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,7 +50,7 @@ class Embedder:
         index.check_version(embedder.version)
         return embedder
 
-    @property
+    @cached_property
     def version(self) -> Version:
         """How an index names the model."""
         return version_of(self.run, self.model, self.stage)

@@ -72,6 +72,11 @@ class Matched:
         """The images to embed."""
         return self.new + self.changed
 
+    def copies(self, paths: Iterable[Path]) -> set[Path]:
+        """The duplicates of these files."""
+        contents = {self.files[path]["sha256"] for path in paths}
+        return {copy.path for copy in self.duplicates if self.files[copy.path]["sha256"] in contents}
+
 
 def match(items: Sequence[Item], samples: Iterable[Sample], source: str, *, allow_duplicates: bool = False) -> Matched:
     """Match files with the items of an index.

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from factlearn.data.checking import problems_of
 from factlearn.data.samples import Sample
 from factlearn.errors import FactIndexError
 from factlearn.images import find_images
@@ -19,6 +20,8 @@ from factlearn.indexing.matching import Item, Matched, is_gone, match, place_of
 from factlearn.learning.runs import Run
 from factlearn.progress import say
 from factlearn.retrieval import FactIndex
+
+_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -93,14 +96,24 @@ def sync(
     gone = _gone(items, root, closed) | matched.outdated
     embedded: list[Sample] = []
     rewrite_items(index, matched.rewrites)
-    if matched.fresh:
+    if fresh := _worth_a_model(matched.fresh):
         options = {"skip_unreadable": True, "batch_size": batch_size, "processes": processes}
         embedder = Embedder.following(index, run, stage, **options)
-        embedded = add_samples(index, matched.fresh, embedder, matched.files)
+        embedded = add_samples(index, fresh, embedder, matched.files)
     gone -= {change.get("id", name) for name, change in matched.rewrites.items()}
     gone -= {sample.id for sample in embedded}
     removed = _remove(index, gone & set(index.ids), root)
     return _counted(paths, matched, embedded, removed, len(index))
+
+
+def _worth_a_model(fresh: list[Sample]) -> list[Sample]:
+    """Of a few images those that can be decoded, so that files which stay damaged do not load the model every night."""
+    if len(fresh) > _FEW:
+        return fresh
+    problems = problems_of([sample.path for sample in fresh])
+    for problem in filter(None, problems):
+        say(f"Skipped: {problem}")
+    return [sample for sample, problem in zip(fresh, problems, strict=True) if not problem]
 
 
 def _closed(error: OSError, closed: list[Path]) -> None:
@@ -130,16 +143,19 @@ def _remove(index: FactIndex, gone: set[str], root: Path) -> int:
 def _counted(paths: list[Path], matched: Matched, embedded: list[Sample], removed: int, images: int) -> Synced:
     """Every file counts once, under the first of these that fits."""
     done = {sample.path for sample in embedded}
-    fresh = {sample.path for sample in matched.fresh}
+    skipped = {sample.path for sample in matched.fresh} - done
+    copies = matched.copies(skipped)
     kinds: dict[str, set[Path]] = {
         "failed": set(matched.failed),
-        "skipped": fresh - done,
+        "skipped": skipped | copies,
         "changed": done & {sample.path for sample in matched.changed},
         "new": done,
         "moved": {sample.path for sample in matched.moved},
         "duplicates": {sample.path for sample in matched.duplicates},
         "unchanged": {sample.path for sample in matched.unchanged},
     }
+    for path in sorted(copies):
+        say(f"Skipped: {path} is a copy of another file that was skipped.")
     counts = dict.fromkeys(kinds, 0)
     for path in paths:
         counts[next(kind for kind, members in kinds.items() if path in members)] += 1
