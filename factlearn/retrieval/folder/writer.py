@@ -71,20 +71,47 @@ class Writer:
         self.update(segments=(*entries, *added))
         return count
 
-    def rewrite(self, changes: Mapping[str, Mapping[str, str]]) -> int:
-        """Change columns of items by id, replacing images that have a new id; returns how many were changed."""
-        found = []
-        for segment in self.segments:
-            chosen = segment.has(changes) if segment.deleted is None else segment.has(changes) & ~segment.deleted
-            if len(places := np.flatnonzero(chosen)):
-                items = [{**item, **changes[item["id"]]} for item in segment.items.take(places).to_pylist()]
-                columns = {name: [item[name] for item in items] for name in segment.items.column_names}
-                found.append((segment.take(places), seg.items_table(columns), segment.entry.model))
+    def rewrite(self, changes: Mapping[str, Mapping[str, str]]) -> bool:
+        """Change columns of items by id, replacing images that have a new id; False if there is none to change.
+
+        A segment of which most changes is written anew in its old order, so that a search structure stays valid;
+        otherwise the changed images are removed from their segment and added to a new one.
+        """
         taken = {*changes, *(change["id"] for change in changes.values() if "id" in change)}
-        self.delete(lambda segment: segment.has(taken))
-        for rows, table, model in found:
-            self.append(rows, table, model)
-        return sum(len(rows) for rows, _, _ in found)
+        entries: list[SegmentEntry] = []
+        new: list[SegmentEntry] = []
+        renamed: dict[str, SegmentEntry] = {}
+        for segment in self.segments:
+            before = np.zeros(len(segment), bool) if segment.deleted is None else segment.deleted
+            chosen = segment.has(changes) & ~before
+            whole = 2 * chosen.sum() > len(segment)
+            entry = segment.entry
+            gone = before | (segment.has(taken) & ~chosen if whole else segment.has(taken))
+            if chosen.any():
+                made = self._rewritten(segment, None if whole else np.flatnonzero(chosen), changes)
+                if whole:
+                    renamed[segment.entry.name] = entry = made
+                else:
+                    new.append(made)
+            if (gone != before).any() or (whole and gone.any()):
+                entry = seg.write_deleted(self.path, entry, gone, self.generation)
+            if not gone.all():
+                entries.append(entry)
+        self.update(segments=(*entries, *new))
+        if self.manifest.structure:
+            covered = tuple(renamed[n].name if n in renamed else n for n in self.manifest.structure.segments)
+            self.update(structure=self.manifest.structure.model_copy(update={"segments": covered}))
+        return bool(renamed or new)
+
+    def _rewritten(
+        self, segment: Segment, rows: NDArray[np.int64] | None, changes: Mapping[str, Mapping[str, str]]
+    ) -> SegmentEntry:
+        """A new segment with some rows of another, or all, and changed items."""
+        items = (segment.items if rows is None else segment.items.take(rows)).to_pylist()
+        items = [{**item, **changes.get(item["id"], {})} for item in items]
+        table = seg.items_table({name: [item[name] for item in items] for name in segment.items.column_names})
+        width = width_of(self.manifest.dimension)
+        return seg.write_segment(self.path, self.new_name(), _parts(segment, rows), table, width, segment.entry.model)
 
     def learn(self, version: Version, facts: tuple[str, ...], language: LanguageSpace) -> None:
         """Add a model and facts; if there are new facts, the language space is saved again."""
