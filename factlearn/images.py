@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -110,8 +111,11 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(np.clip(np.rint(values * scale), 0, 255).astype(np.uint8))
 
 
-def find_images(folder: Path | str) -> list[Path]:
+def find_images(folder: Path | str, *, on_error: Callable[[OSError], None] | None = None) -> list[Path]:
     """Every image below a folder, by suffix, sorted by path; hidden files and folders are skipped.
+
+    Args:
+        on_error: called for each folder below that cannot be read, which is then left out.
 
     Raises:
         DatasetError: if the folder is missing, unreadable, or holds no image.
@@ -124,7 +128,7 @@ def find_images(folder: Path | str) -> list[Path]:
         raise DatasetError(f"The folder {error.filename} cannot be read: {error.strerror}.") from error
 
     found: list[Path] = []
-    for where, folders, files in os.walk(folder, onerror=refuse):
+    for where, folders, files in os.walk(folder, onerror=on_error or refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [
             Path(where, name) for name in files if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES

@@ -5,24 +5,28 @@ from typing import Annotated, Literal
 
 import typer
 
+from factlearn.cli.collection import relocate, say_what_moved, sync, watch
 from factlearn.cli.common import JsonOption, RunArgument, show, show_json
+from factlearn.cli.index_options import (
+    EachOption,
+    IndexArgument,
+    ProcessesOption,
+    RunOption,
+    SkipOption,
+    StageOption,
+    open_run,
+)
+
+__all__ = ["IndexArgument", "RunOption", "app"]
 
 app = typer.Typer(
     help="Build indexes of images that `factlearn query` searches, and look after them.", no_args_is_help=True
 )
 
-IndexArgument = Annotated[
-    str, typer.Argument(metavar="INDEX", help="An index, such as indexes/demo, or milvus://host:port/collection.")
-]
-RunOption = Annotated[
-    Path | None, typer.Option("--run", help="The run whose model embeds; by default the one the index was built with.")
-]
-StageOption = Annotated[
-    int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")
-]
-SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Skip images that cannot be decoded.")]
-ProcessesOption = Annotated[int, typer.Option(min=1, help="Number of worker processes.")]
-EachOption = Annotated[int, typer.Option("--sample", min=1, help="Number of images to sample per fact.")]
+_run = open_run
+app.command()(sync)
+app.command()(watch)
+app.command()(relocate)
 
 
 @app.command()
@@ -88,8 +92,9 @@ def add(
         _learn_importance(run_of(opened, source), [Path(i["path"]) for i in opened.items() if i["id"] in fresh])
     print(
         f"{index}: {len(report.new)} new, {len(report.changed)} changed, {report.unchanged} unchanged, "
-        f"{report.skipped} skipped; {len(opened)} images"
+        f"{report.moved} moved, {report.duplicates} duplicates, {report.skipped} skipped; {len(opened)} images"
     )
+    say_what_moved(opened)
 
 
 @app.command()
@@ -201,6 +206,10 @@ def refresh(
         f"{index}: {done.repaired} repaired, {done.embedded} embedded again, {done.kept} kept, "
         f"{len(done.missing)} missing"
     )
+    if done.missing:
+        from factlearn.retrieval import FactIndex
+
+        say_what_moved(FactIndex.open(index))
 
 
 @app.command()
@@ -223,12 +232,6 @@ def upgrade(index: IndexArgument) -> None:
     from factlearn.retrieval import store_at
 
     print(f"{index}: {'brought' if store_at(index).upgrade(index) else 'is'} up to date")
-
-
-def _run(path: Path | None):  # type: ignore[no-untyped-def]
-    from factlearn.learning.runs import Run
-
-    return None if path is None else Run.of_facts(path)
 
 
 def _learn_importance(run, paths: list[Path]) -> None:  # type: ignore[no-untyped-def]

@@ -1,7 +1,8 @@
 """The source `manifest`: a table of images, each with its side (train or test) and the fact it shows.
 
 Columns: `path`, `split`, `subject`, `predicate`, `object`; any others are kept as the samples' metadata. Paths are
-relative to the manifest's folder. An image that shows several facts has one row per fact.
+relative to the manifest's folder and may have Windows' backslashes. An image that shows several facts has one row per
+fact.
 """
 
 import os
@@ -12,7 +13,7 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from factlearn.config import Located
-from factlearn.data.checking import readable
+from factlearn.data.checking import listed, readable
 from factlearn.data.registry import SourceConfig, source
 from factlearn.data.rows import COLUMNS, Row, read_rows
 from factlearn.data.samples import SPLITS, FactDataset, Sample
@@ -20,7 +21,6 @@ from factlearn.errors import DatasetError, FactError
 from factlearn.facts import Fact
 from factlearn.progress import say
 
-_LISTED = 20
 OnError = Literal["refuse", "skip"]
 
 
@@ -90,10 +90,7 @@ def read_manifest(
 
 
 def _listed(path: Path, problems: list[str]) -> str:
-    lines = [f"{path} has {len(problems)} problem row{'s' * (len(problems) > 1)}:", *problems[:_LISTED]]
-    if len(problems) > _LISTED:
-        lines.append(f"and {len(problems) - _LISTED:,} more")
-    return "\n  ".join(lines)
+    return f"{path} has {len(problems)} problem row{'s' * (len(problems) > 1)}:{listed(problems)}"
 
 
 class _Reader:
@@ -116,7 +113,7 @@ class _Reader:
         if row.problem:
             raise DatasetError(row.problem)
         values = row.values
-        name = values["path"].strip()
+        name = self._portable(values["path"].strip())
         split = values["split"].strip().lower()
         if not name:
             raise DatasetError("the path is empty")
@@ -143,6 +140,12 @@ class _Reader:
         if units not in self._facts:
             self._facts[units] = Fact(*units)
         return self._facts[units]
+
+    def _portable(self, name: str) -> str:
+        """A path written on Windows, unless there is a file whose name has backslashes."""
+        if "\\" not in name or os.path.lexists(self._root / name):
+            return name
+        return name.replace("\\", "/")
 
     def _missing(self, name: str) -> str:
         """What is wrong with the image file, if anything; looked up once per file."""

@@ -1,5 +1,6 @@
 """Reading a manifest's rows: CSV, TSV, JSON lines and Parquet become numbered mappings of text."""
 
+import codecs
 import csv
 import io
 import json
@@ -14,6 +15,7 @@ from factlearn.errors import DatasetError
 COLUMNS = ("path", "split", "subject", "predicate", "object")
 _NEEDED_IN_JSON = COLUMNS[:3]
 _LONGEST_FIELD = 1 << 20
+_DELIMITERS = (",", ";", "\t", "|")
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,31 @@ def _broken_text(values: Mapping[str, str]) -> str:
 
 
 def _text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8-sig", "surrogateescape")
+    """The text of a file, without a byte order mark; spreadsheets also write UTF-16, which always has one."""
+    content = path.read_bytes()
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", "replace")
+    return content.decode("utf-8-sig", "surrogateescape")
+
+
+def _delimiter(text: str, usual: str) -> str:
+    """What separates the fields of a table: whatever finds most of our columns in its header."""
+
+    def found(delimiter: str) -> int:
+        try:
+            header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+        except csv.Error:
+            return 0
+        return len({name.strip().lower() for name in header} & {*COLUMNS})
+
+    return max((usual, *_DELIMITERS), key=found)
 
 
 def _read_csv(path: Path) -> Iterator[Row]:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader(io.StringIO(_text(path), newline=""), delimiter=delimiter, strict=True)
+    text = _text(path)
+    delimiter = _delimiter(text, "\t" if path.suffix.lower() == ".tsv" else ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = [name.strip().lower() for name in next(reader, [])]
         if not header:

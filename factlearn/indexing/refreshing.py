@@ -8,20 +8,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.data.samples import Sample
 from factlearn.evaluation.facts import evaluate_vectors
 from factlearn.facts import Fact
-from factlearn.indexing.building import Embedder, known_facts, run_of, stored_columns, version_of
+from factlearn.indexing.building import add_samples
 from factlearn.indexing.drift import GroupDrift, measure_drift, sample_groups, shown_facts
-from factlearn.learning.results import load_model
+from factlearn.indexing.embedding import Embedder
+from factlearn.indexing.matching import is_gone, sample_of
+from factlearn.indexing.versions import known_facts
 from factlearn.learning.runs import Run
-from factlearn.progress import say
 from factlearn.retrieval import FactIndex, Version, store_at
-from factlearn.retrieval.items import metadata_of
 from factlearn.retrieval.rows import unpack
 
 Policy = Literal["drift", "all", "repair"]
-_COMMIT_EVERY = 4096
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,14 @@ class Drift:
 
 @dataclass
 class Refreshed:
-    """What refreshing did."""
+    """What refreshing did.
+
+    Attributes:
+        repaired: images whose damaged vectors were made again.
+        embedded: images that were embedded again.
+        kept: images that are there and keep their vectors.
+        missing: ids of images whose files are gone; their vectors are kept, unless damaged.
+    """
 
     repaired: int = 0
     embedded: int = 0
@@ -73,28 +78,38 @@ class Refreshed:
 
 
 class _Old:
-    """The images of an index that models other than the given one embedded, and a sample of them embedded by it."""
+    """The images of an index that models other than the given one embedded, and a sample of them embedded by it.
 
-    def __init__(self, index: FactIndex, embedder: Embedder, version: Version, each: int, seed: int) -> None:
+    Facts are those of the index and of the run: a model that has learned more is judged by what it knows now.
+    """
+
+    def __init__(self, index: FactIndex, embedder: Embedder, each: int, seed: int) -> None:
+        version = embedder.version
         keys = index.store.keys()
         items = index.store.items(keys)
-        stale = [place for place, item in enumerate(items) if item["model"] != version.fingerprint]
-        self.items = [items[place] for place in stale if Path(items[place]["path"]).is_file()]
-        self.missing = [items[place]["id"] for place in stale if not Path(items[place]["path"]).is_file()]
-        readable = np.array([place for place in stale if Path(items[place]["path"]).is_file()], np.intp)
-        self.vectors = unpack(index.store.take(keys[readable]))
-        self.facts = index.facts
+        stale = [p for p, item in enumerate(items) if item["model"] != version.fingerprint and not is_gone(item)]
+        self.items = [items[place] for place in stale]
+        self.vectors = unpack(index.store.take(keys[np.array(stale, np.intp)]))
+        self.facts = tuple(sorted({*index.facts, *known_facts(embedder.run)}))
         self.labels = [Fact.parse(item["fact"]) if item["fact"] else None for item in self.items]
-        self.targets = index.language.embed(self.facts)
+        language = embedder.run.language()
+        language.learn_units(index.language)
+        self.targets = language.embed(self.facts)
         self.drift: list[GroupDrift] = []
         if self.items and self.facts and each:
             self.groups = shown_facts(self.vectors, self.labels, self.facts, self.targets)
             self.sampled = sample_groups(self.groups, each, seed)
-            self.new, _ = embedder([sample_of(self.items[place]) for place in self.sampled], own=False)
+            self.sampled, self.new = self._embedded(embedder)
             before = self.vectors[self.sampled]
             self.drift = measure_drift(
                 self.groups, self.sampled, before, self.new, self.labels, self.facts, self.targets
             )
+
+    def _embedded(self, embedder: Embedder) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """The sampled images that can be decoded, and their new vectors."""
+        samples = {self.items[place]["id"]: place for place in self.sampled}
+        vectors, kept = embedder([sample_of(self.items[place]) for place in self.sampled])
+        return np.array([samples[sample.id] for sample in kept], np.intp), vectors
 
     def gaining(self) -> NDArray[np.intp]:
         """The images of facts that gain."""
@@ -112,13 +127,6 @@ class _Old:
         return result.map_all
 
 
-def sample_of(item: Mapping[str, Any]) -> Sample:
-    """An image of an index, to be embedded again."""
-    metadata = metadata_of(item)
-    split = metadata.pop("split", "")
-    return Sample(item["id"], Path(item["path"]), Fact.parse(item["fact"]) if item["fact"] else None, split, metadata)
-
-
 def measure(
     index: FactIndex, run: Run | None = None, *, stage: int | None = None, each: int = 5, seed: int = 0
 ) -> Drift:
@@ -127,8 +135,9 @@ def measure(
     Args:
         each: images sampled for every fact.
     """
-    embedder, version = _newest(index, run, stage)
-    old = _Old(index, embedder, version, each, seed)
+    embedder = Embedder.following(index, run, stage, skip_unreadable=True)
+    version = embedder.version
+    old = _Old(index, embedder, each, seed)
     if not old.drift:
         return Drift(version, len(old.items))
     before = old.vectors[old.sampled]
@@ -157,52 +166,21 @@ def refresh(
     report = Refreshed()
     lost = store_at(path).restore(path, None if run is None else run.language())
     index = FactIndex.open(path)
-    if not lost and policy == "repair":
-        return report
-    embedder, version = _newest(index, run, stage)
-    report.repaired = _embed_again(index, embedder, version, lost, report)
-    if policy == "repair":
-        return report
-    old = _Old(index, embedder, version, 0 if policy == "all" else each, seed)
-    report.missing += old.missing
-    if policy == "all":
+    if lost or policy != "repair":
+        embedder = Embedder.following(index, run, stage, skip_unreadable=True)
+        report.repaired = _embed_again(index, embedder, lost)
+    if policy != "repair":
+        old = _Old(index, embedder, 0 if policy == "all" else each, seed)
         chosen: Sequence[Any] = old.items
-    else:
-        chosen = [old.items[place] for place in old.gaining()] if old.drift else []
-    report.embedded = _embed_again(index, embedder, version, chosen, report)
-    report.kept = len(old.items) - report.embedded
+        if policy == "drift":
+            chosen = [old.items[place] for place in old.gaining()] if old.drift else []
+        report.embedded = _embed_again(index, embedder, chosen)
+    missing = [item["id"] for item in index.items() if is_gone(item)]
+    report.kept = len(index) - report.repaired - report.embedded - len(missing)
+    report.missing = missing + [item["id"] for item in lost if is_gone(item)]
     return report
 
 
-def _newest(index: FactIndex, run: Run | None, stage: int | None) -> tuple[Embedder, Version]:
-    run = run_of(index, run)
-    index.check_language(run.language())
-    stage = run.finished_stages() if stage is None else stage
-    model = load_model(run, stage)
-    version = version_of(run, model, stage)
-    index.check_version(version)
-    return Embedder(run, model, stage, skip_unreadable=True), version
-
-
-def _embed_again(
-    index: FactIndex, embedder: Embedder, version: Version, items: Sequence[Mapping[str, Any]], report: Refreshed
-) -> int:
-    """Embed images of an index again, a few thousand per commit; how many there were."""
-    there = [sample_of(item) for item in items if Path(item["path"]).is_file()]
-    report.missing += [item["id"] for item in items if not Path(item["path"]).is_file()]
-    facts, language = known_facts(embedder.run), embedder.run.language()
-    done = 0
-    for start in range(0, len(there), _COMMIT_EVERY):
-        vectors, samples = embedder(there[start : start + _COMMIT_EVERY], own=False)
-        index.add(
-            vectors,
-            [sample.id for sample in samples],
-            model=version,
-            known_facts=facts,
-            language=language,
-            **stored_columns(samples),
-        )
-        done += len(samples)
-    if report.missing:
-        say(f"{len(report.missing)} images are not where they were when they were indexed.")
-    return done
+def _embed_again(index: FactIndex, embedder: Embedder, items: Sequence[Mapping[str, Any]]) -> int:
+    """Embed images of an index again; how many could be."""
+    return len(add_samples(index, [sample_of(item) for item in items if not is_gone(item)], embedder))

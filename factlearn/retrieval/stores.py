@@ -72,6 +72,14 @@ class Store(Protocol):
             FactIndexError: if the place is taken and not an index, or one that may not be overwritten.
         """
 
+    @classmethod
+    def check_place(cls, path: Path | str, *, overwrite: bool) -> None:
+        """Refuse an address where `create` would fail, before the work of embedding begins.
+
+        Raises:
+            FactIndexError: if the place is taken and not an index, or one that may not be overwritten.
+        """
+
     @abstractmethod
     def reload(self) -> Self:
         """The newest state."""
@@ -145,6 +153,15 @@ class Store(Protocol):
     @abstractmethod
     def remove(self, ids: Collection[str]) -> int:
         """Remove images; returns how many there were."""
+
+    def rewrite(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        """Change columns of items by id, such as `path` or `id` itself; vectors stay as they are.
+
+        An image that has the new id of another is replaced. Stores that can do so change everything in one commit.
+        """
+        from factlearn.retrieval.rewriting import rewrite
+
+        rewrite(self, changes)
 
     @abstractmethod
     def problems(self) -> list[FactIndexError]:

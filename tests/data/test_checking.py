@@ -1,6 +1,6 @@
 import pytest
 
-from factlearn.data.checking import readable
+from factlearn.data.checking import listed, problems_of, readable
 from factlearn.data.unlabelled import folder_dataset
 from factlearn.errors import DatasetError
 from tests.data.conftest import picture
@@ -27,3 +27,11 @@ def test_a_dataset_of_damaged_images_alone_is_an_error(folder):
         (folder / name).write_bytes(b"")
     with pytest.raises(DatasetError, match="no usable images"):
         readable(folder_dataset(folder), lambda text: None)
+
+
+def test_problems_are_found_image_by_image_and_listed_up_to_twenty(folder):
+    good, cut = problems_of([folder / "b.png", folder / "cut.png"])
+    assert good == ""
+    assert "cut.png" in cut
+    assert listed(["a", "b"]) == "\n  a\n  b"
+    assert listed(["x"] * 1022).splitlines()[-1] == "  and 1,002 more"

@@ -101,6 +101,27 @@ def test_a_byte_order_mark_and_loose_spelling_are_forgiven(folder: Path) -> None
     assert (sample.id, sample.split, sample.fact) == ("a.jpg", "train", Fact("person", "riding", "bike"))
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_separator_and_the_encoding_are_recognised(
+    folder: Path, suffix: str, delimiter: str, encoding: str
+) -> None:
+    lines = (("Path", *HEADER[1:]), ("a.jpg", "train", "café", "", ""), ("c.jpg", "test", "a,b", "", ""))
+    rows = [delimiter.join(f'"{field}"' if "," in field else field for field in line) for line in lines]
+    (folder / f"list{suffix}").write_bytes("\r\n".join(rows).encode(encoding))
+    dataset = read_manifest(folder / f"list{suffix}", on_error="skip")
+    assert dataset.samples[0].fact == Fact("café")
+
+
+def test_windows_paths_are_understood_unless_a_file_has_backslashes(folder: Path) -> None:
+    (sample,) = read_manifest(_csv(folder, "sub\\b.jpg,train,dog,,")).samples
+    assert (sample.id, sample.path) == ("sub/b.jpg", folder / "sub" / "b.jpg")
+    (folder / "sub\\b.jpg").write_bytes(b"picture")
+    (sample,) = read_manifest(_csv(folder, "sub\\b.jpg,train,dog,,")).samples
+    assert sample.path == folder / "sub\\b.jpg"
+
+
 def test_every_problem_row_is_reported_with_its_line_in_one_error(folder: Path) -> None:
     path = _csv(
         folder,

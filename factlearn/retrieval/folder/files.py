@@ -31,7 +31,7 @@ def check_place(path: Path, *, overwrite: bool) -> None:
     """Refuse a place that is taken, unless by an index and `overwrite` is set."""
     if (path / MANIFEST).is_file():
         if not overwrite:
-            raise FactIndexError(f"{path} is already an index; choose another place or allow overwriting it.")
+            raise FactIndexError(f"{path} is already an index; replace it with --overwrite, or choose another place.")
     elif path.exists():
         raise FactIndexError(f"{path} already exists and is not an index; choose another place.")
 

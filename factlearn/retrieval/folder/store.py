@@ -1,6 +1,6 @@
 """The store of index folders: a snapshot of a folder's segments, one after the other, without removed images."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -104,6 +104,11 @@ class FolderStore(Store):
             writer.append(rows, items, version.fingerprint)
             writer.commit()
         return cls.open(path)
+
+    @classmethod
+    def check_place(cls, path: Path | str, *, overwrite: bool) -> None:
+        """Refuse a place that is taken."""
+        files.check_place(Path(path), overwrite=overwrite)
 
     # What it holds
 
@@ -254,6 +259,14 @@ class FolderStore(Store):
                 writer.compact()
                 writer.commit()
         return count
+
+    def rewrite(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        """Change columns of items by id, in one commit."""
+        with locked(self.path):
+            writer = Writer(self.path)
+            if writer.rewrite(changes):
+                writer.compact()
+                writer.commit()
 
     def optimize(self, language: LanguageSpace, **options: Any) -> "list[Trial]":
         """Choose the fastest way to search that reaches a recall; see `folder/optimize.py`."""

@@ -1,6 +1,6 @@
 """Changes to an index folder: one commit each, made by the process that holds the lock."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,48 @@ class Writer:
         added = self.manifest.segments[len(self.segments) :]
         self.update(segments=(*entries, *added))
         return count
+
+    def rewrite(self, changes: Mapping[str, Mapping[str, str]]) -> bool:
+        """Change columns of items by id, replacing images that have a new id; False if there is none to change.
+
+        A segment of which most changes is written anew in its old order, so that a search structure stays valid;
+        otherwise the changed images are removed from their segment and added to a new one.
+        """
+        taken = {*changes, *(change["id"] for change in changes.values() if "id" in change)}
+        entries: list[SegmentEntry] = []
+        new: list[SegmentEntry] = []
+        renamed: dict[str, SegmentEntry] = {}
+        for segment in self.segments:
+            before = np.zeros(len(segment), bool) if segment.deleted is None else segment.deleted
+            chosen = segment.has(changes) & ~before
+            whole = 2 * chosen.sum() > len(segment)
+            entry = segment.entry
+            gone = before | (segment.has(taken) & ~chosen if whole else segment.has(taken))
+            if chosen.any():
+                made = self._rewritten(segment, None if whole else np.flatnonzero(chosen), changes)
+                if whole:
+                    renamed[segment.entry.name] = entry = made
+                else:
+                    new.append(made)
+            if (gone != before).any() or (whole and gone.any()):
+                entry = seg.write_deleted(self.path, entry, gone, self.generation)
+            if not gone.all():
+                entries.append(entry)
+        self.update(segments=(*entries, *new))
+        if self.manifest.structure:
+            covered = tuple(renamed[n].name if n in renamed else n for n in self.manifest.structure.segments)
+            self.update(structure=self.manifest.structure.model_copy(update={"segments": covered}))
+        return bool(renamed or new)
+
+    def _rewritten(
+        self, segment: Segment, rows: NDArray[np.int64] | None, changes: Mapping[str, Mapping[str, str]]
+    ) -> SegmentEntry:
+        """A new segment with some rows of another, or all, and changed items."""
+        items = (segment.items if rows is None else segment.items.take(rows)).to_pylist()
+        items = [{**item, **changes.get(item["id"], {})} for item in items]
+        table = seg.items_table({name: [item[name] for item in items] for name in segment.items.column_names})
+        width = width_of(self.manifest.dimension)
+        return seg.write_segment(self.path, self.new_name(), _parts(segment, rows), table, width, segment.entry.model)
 
     def learn(self, version: Version, facts: tuple[str, ...], language: LanguageSpace) -> None:
         """Add a model and facts; if there are new facts, the language space is saved again."""

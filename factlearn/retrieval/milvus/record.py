@@ -108,11 +108,18 @@ class RecordStore:
 
     def make_room(self, *, overwrite: bool) -> None:
         """Drop an index that may be overwritten; refuse a place that is taken otherwise."""
+        self.check_place(overwrite=overwrite)
+        if self.exists:
+            self.drop()
+
+    def check_place(self, *, overwrite: bool) -> None:
+        """Refuse a place that is taken, unless by an index and `overwrite` is set."""
         place = self.connection.address.place
         if self.exists:
             if not overwrite:
-                raise FactIndexError(f"{place} is already an index; choose another place or allow overwriting it.")
-            self.drop()
+                raise FactIndexError(
+                    f"{place} is already an index; replace it with --overwrite, or choose another place."
+                )
         elif self.connection.has(self.connection.address.collection) or self.connection.has(self.name):
             raise FactIndexError(f"{place} already exists and is not an index; choose another place.")
 

@@ -109,6 +109,13 @@ class MilvusStore(Store):
             raise
         return cls._read(connection)
 
+    @classmethod
+    def check_place(cls, path: Path | str, *, overwrite: bool) -> None:
+        """Refuse a collection that is taken."""
+        address = Address.parse(path)
+        if address.file is None or address.file.exists():
+            RecordStore(Connection(address)).check_place(overwrite=overwrite)
+
     def reload(self) -> Self:
         """The newest state."""
         return self._read(self.connection)

@@ -125,7 +125,7 @@ def test_facts_added_later_can_be_asked_for_in_plain_words_without_the_word_vect
 
 
 def test_an_existing_index_is_replaced_only_on_request(index, collection, language):
-    with pytest.raises(FactIndexError, match="overwriting"):
+    with pytest.raises(FactIndexError, match="--overwrite"):
         FactIndex.create(index.path, **collection, language=language, model="m2")
     assert FactIndex.open(index.path).model == "m1"
     replaced = FactIndex.create(index.path, **collection, language=language, model="m2", overwrite=True)

@@ -1,0 +1,26 @@
+"""Arguments and options that the commands about indexes share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+IndexArgument = Annotated[
+    str, typer.Argument(metavar="INDEX", help="An index, such as indexes/demo, or milvus://host:port/collection.")
+]
+RunOption = Annotated[
+    Path | None, typer.Option("--run", help="The run whose model embeds; by default the one the index was built with.")
+]
+StageOption = Annotated[
+    int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")
+]
+SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Skip images that cannot be decoded.")]
+ProcessesOption = Annotated[int, typer.Option(min=1, help="Number of worker processes.")]
+EachOption = Annotated[int, typer.Option("--sample", min=1, help="Number of images to sample per fact.")]
+
+
+def open_run(path: Path | None):  # type: ignore[no-untyped-def]
+    """The run that `--run` names, if any."""
+    from factlearn.learning.runs import Run
+
+    return None if path is None else Run.of_facts(path)
