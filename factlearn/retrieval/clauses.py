@@ -113,7 +113,8 @@ class ClauseReader:
         if is_modifier(word) and not is_noun and not self._is_taught(word):
             return _MODIFIER
         if guess:
-            return _AFTERTHOUGHT if filled == len(UNIT_NAMES) else _LEFT_OUT
+            is_after = filled == len(UNIT_NAMES) and words[place - 1] in PREPOSITIONS  # eating pizza at a table
+            return _AFTERTHOUGHT if is_after else _LEFT_OUT
         return None
 
     def _is_taught(self, word: str) -> bool:

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from factlearn.errors import FactError
 from factlearn.facts import Vocabulary
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.words import PREPOSITIONS, SYNONYMS, UNHEEDED, closest, inflections, parts_of_speech, taught_words
+from factlearn.retrieval.words import (
+    PREPOSITIONS,
+    SYNONYMS,
+    UNHEEDED,
+    closest,
+    inflections,
+    parts_of_speech,
+    taught_words,
+)
 
 _COMMON = 50_000
 

@@ -3,15 +3,17 @@
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-UNHEEDED = frozenset(
+_UNHEEDED = (
     "a an the this that these those some any all every each my his her its our your their is are was were am be been "
-    "being has have had do does did who whom which there two three four five several many few very just".split()
+    "being has have had do does did who whom which there two three four five several many few very just"
 )
-"""Articles, auxiliaries, possessives and counts: they never change which fact is meant."""
-PREPOSITIONS = frozenset(
+_PREPOSITIONS = (
     "on in at of with from to by near under over into onto up down off behind beside through along across around "
-    "while as against inside outside".split()
+    "while as against inside outside"
 )
+UNHEEDED = frozenset(_UNHEEDED.split())
+"""Articles, auxiliaries, possessives and counts: they never change which fact is meant."""
+PREPOSITIONS = frozenset(_PREPOSITIONS.split())
 """Heeded only as part of a taught unit such as `sitting on`."""
 
 _PEOPLE = (
@@ -20,8 +22,10 @@ _PEOPLE = (
 )
 _GROUPS = (
     "bike bicycle cycle", "motorbike motorcycle", "sofa couch", "computer laptop notebook", "football soccer",
-    "phone telephone cellphone smartphone mobile", "television tv", "photo photograph picture selfie", "gun pistol rifle",
-    "airplane plane aeroplane aircraft", "boat ship", "car automobile", "dog puppy", "cat kitten", "horse pony stallion",
+    "phone telephone cellphone smartphone mobile", "television tv", "photo photograph picture selfie",
+    "gun pistol rifle",
+    "airplane plane aeroplane aircraft", "boat ship", "car automobile", "dog puppy", "cat kitten",
+    "horse pony stallion",
     "cup mug", "bag handbag purse", "donut doughnut", "umbrella parasol",
     "running jogging sprinting", "jumping leaping hopping", "walking strolling", "sleeping napping snoozing",
     "holding grasping gripping clutching", "throwing tossing hurling", "laughing giggling", "eating munching",
@@ -34,7 +38,7 @@ def _synonyms() -> dict[str, tuple[str, ...]]:
     for group in _GROUPS:
         for word in group.split():
             table[word] = tuple(other for other in group.split() if other != word)
-    table |= {word: ("person",) for word in _PEOPLE.split()}
+    table |= dict.fromkeys(_PEOPLE.split(), ("person",))
     table |= dict.fromkeys(("boy", "guy", "gentleman"), ("man", "person"))
     table |= dict.fromkeys(("girl", "lady"), ("woman", "person"))
     return table
