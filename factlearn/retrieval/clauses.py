@@ -52,6 +52,8 @@ class ClauseReader:
             FactError: if it says nothing, or has words that nothing is known about, naming them all.
         """
         heeded = [word for word in words if word not in UNHEEDED or word in self.vocabulary.units]
+        if len(heeded) == 2 and self._is_attributive(*heeded):
+            heeded.reverse()
         if not heeded:
             raise FactError(f"{' '.join(words)!r} names nothing to look for; write for example: person riding bike.")
         expanded, said = self.expander.expand(heeded)
@@ -116,6 +118,11 @@ class ClauseReader:
             is_after = filled == len(UNIT_NAMES) and words[place - 1] in PREPOSITIONS  # eating pizza at a table
             return _AFTERTHOUGHT if is_after else _LEFT_OUT
         return None
+
+    def _is_attributive(self, first: str, second: str) -> bool:
+        """Whether a verb stands before the one who does it: a sleeping cat."""
+        does, done = self.matcher.taught([second], 0), self.matcher.taught([second], 2)
+        return is_verb_form(first) and does is not None and done is None
 
     def _is_taught(self, word: str) -> bool:
         return any(self.matcher.taught([word], position) for position in range(len(UNIT_NAMES)))

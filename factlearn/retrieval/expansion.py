@@ -63,11 +63,10 @@ class Expander:
         return None
 
     def _nearest(self, word: str) -> list[str] | None:
-        predicate, predicate_cosine = self.matcher.nearest(word, 1)
-        thing, cosine = self.matcher.nearest(word, 2)
-        if max(cosine, predicate_cosine) < _SOMEWHAT_NEAR:
+        cosine, unit, position = max((*reversed(self.matcher.nearest(word, each)), each) for each in range(3))
+        if cosine < _SOMEWHAT_NEAR or unit == PERSON:
             return None
-        return [PERSON, *(self._with_predicate(thing) if cosine >= predicate_cosine else [predicate])]
+        return [PERSON, *([unit] if position == 1 else self._with_predicate(unit))]
 
     def _with_predicate(self, thing: str) -> list[str]:
         """An object after its predicate, if only one was taught with it."""

@@ -27,7 +27,7 @@ from factlearn.retrieval.where import Filter
 if TYPE_CHECKING:
     from factlearn.retrieval.trials import Trial
 
-Asked = str | Fact | FactQuery
+Asked = str | Fact | FactQuery | Reading
 
 
 class FactIndex:
@@ -194,7 +194,7 @@ class FactIndex:
 
     def query(
         self,
-        query: "Asked | Reading",
+        query: Asked,
         k: int = 10,
         *,
         also: Sequence[Asked] = (),
@@ -237,7 +237,7 @@ class FactIndex:
         pages = [self._page(one, k + offset, where, 0, threshold, unwanted, margin) for one in alternatives]
         return best_of(pages, weights_of(weights))[offset : offset + k]
 
-    def query_many(self, queries: "Sequence[Asked | Reading]", k: int = 10, **options: Any) -> list[list[Hit]]:
+    def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
         """The k best images for each of several queries, in one sweep if the options allow; see `query`."""
         if (
             any(options.get(name) for name in ("also", "without", "any_of", "offset"))
@@ -287,7 +287,7 @@ class FactIndex:
         sample = keys[:: -(-len(keys) // SAMPLE) or 1]
         return Fitting.of(unpack(self.store.take(sample)), self.facts, self.language)
 
-    def read(self, query: "Asked | Reading") -> Reading:
+    def read(self, query: Asked) -> Reading:
         """How a query is understood: plain words as a person would, against the units the index knows."""
         if isinstance(query, Reading):
             return query

@@ -14,7 +14,7 @@ import numpy as np
 from factlearn.errors import LanguageError
 from factlearn.facts import UNIT_NAMES, Vocabulary
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.words import is_verb_form, lemmas, parts_of_speech, synonyms
+from factlearn.retrieval.words import PREPOSITIONS, is_verb_form, lemmas, parts_of_speech, synonyms
 
 NEAR = 0.8
 """The cosine from which a word is replaced by the nearest taught unit of its position."""
@@ -49,6 +49,8 @@ class Matcher:
             return Match(text, 0.0)
         if unit := self._inflected(words, position):
             return Match(unit, INFLECTED)
+        if position == 1 and (unit := self._without_preposition(words)):
+            return Match(unit, SYNONYM)
         if len(words) == 1 and (position == 1 or not is_verb_form(text)):
             for other in synonyms(text):
                 if unit := other if other in known else self._inflected([other], position):
@@ -62,10 +64,15 @@ class Matcher:
                 return unit
         return None
 
+    def _without_preposition(self, words: Sequence[str]) -> str | None:
+        """The only taught predicate that goes on with a preposition: texting for `texting on`."""
+        found = {self._inflected([*words, preposition], 1) for preposition in PREPOSITIONS} - {None}
+        return found.pop() if len(found) == 1 else None
+
     def near(self, words: Sequence[str], position: int) -> Match | None:
         """The nearest taught unit of a word that was never taught, or the word itself as a unit of its own."""
         text = " ".join(words)
-        if not self.has_vector(words):
+        if not self.has_vector(words) or (position == 1 and len(words) > 1):
             return None
         fits = len(words) > 1 or (position == 1) == is_verb_form(text) or not parts_of_speech(text)
         awkward = (0.0 if fits else 0.6) + 0.4 * (len(words) - 1)

@@ -92,7 +92,7 @@ def synonyms(word: str) -> list[str]:
 
 def agent_stems(word: str) -> list[str]:
     """What one who is a ...er does: surfer -> surf, rider -> ride, swimmer -> swim, golfer -> golf."""
-    singular = next(iter(sorted(parts_of_speech(word).get("NOUN", {word}), key=len)))
+    singular = min(parts_of_speech(word).get("NOUN", {word.removesuffix("s")}), key=len)
     for suffix in ("ist", "er", "or"):
         stem = singular.removesuffix(suffix)
         if stem != singular and len(stem) >= 3:
