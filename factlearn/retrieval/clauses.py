@@ -14,11 +14,11 @@ from factlearn.language import LanguageSpace
 from factlearn.retrieval.expansion import Expander
 from factlearn.retrieval.matching import Match, Matcher
 from factlearn.retrieval.spelling import Spelling
-from factlearn.retrieval.words import PREPOSITIONS, UNHEEDED, is_modifier, is_verb_form, parts_of_speech
+from factlearn.retrieval.words import OF_PLACES, PREPOSITIONS, UNHEEDED, is_modifier, is_verb_form, parts_of_speech
 
 _LONGEST_UNIT = 4
 _KEPT = 12
-_OPEN, _NO_SUCH_FACT, _MODIFIER, _AFTERTHOUGHT, _LEFT_OUT = 0.1, 0.15, 0.5, 0.7, 1.2
+_OPEN, _NO_SUCH_FACT, _MODIFIER, _WHERE, _LEFT_OUT = 0.1, 0.15, 0.5, 0.7, 2.0
 _ALMOST = 0.25
 
 
@@ -52,7 +52,7 @@ class ClauseReader:
             FactError: if it says nothing, or has words that nothing is known about, naming them all.
         """
         heeded = [word for word in words if word not in UNHEEDED or word in self.vocabulary.units]
-        if len(heeded) == 2 and self._is_attributive(*heeded):
+        if len(heeded) == 2 and self._is_reversed(*heeded):
             heeded.reverse()
         if not heeded:
             raise FactError(f"{' '.join(words)!r} names nothing to look for; write for example: person riding bike.")
@@ -82,9 +82,10 @@ class ClauseReader:
                 begun = sorted(table[place][filled], key=_rank)[:_KEPT]
                 if not begun:
                     continue
-                if (cost := self._leaving_out(words, place, filled, guess=guess)) is not None:
-                    note = (f"{words[place]}: left out",) if cost else ()
-                    table[place + 1][filled] += [_extended(each, (), cost, note) for each in begun]
+                for each in begun:
+                    if (cost := self._leaving_out(words, place, each, guess=guess)) is not None:
+                        note = (f"{words[place]}: left out",) if cost else ()
+                        table[place + 1][filled].append(_extended(each, (), cost, note))
                 for position in range(filled, beyond):
                     opened = (None,) * (position - filled)
                     for end in range(place + 1, min(place + _LONGEST_UNIT, len(words)) + 1):
@@ -106,7 +107,7 @@ class ClauseReader:
             return None
         return self.matcher.near(words, position)
 
-    def _leaving_out(self, words: Sequence[str], place: int, filled: int, *, guess: bool) -> float | None:
+    def _leaving_out(self, words: Sequence[str], place: int, begun: Candidate, *, guess: bool) -> float | None:
         word = words[place]
         if word in PREPOSITIONS:
             return 0.0
@@ -114,15 +115,18 @@ class ClauseReader:
         is_noun = "NOUN" in parts_of_speech(word) and (not following or following in PREPOSITIONS)
         if is_modifier(word) and not is_noun and not self._is_taught(word):
             return _MODIFIER
-        if guess:
-            is_after = filled == len(UNIT_NAMES) and words[place - 1] in PREPOSITIONS  # eating pizza at a table
-            return _AFTERTHOUGHT if is_after else _LEFT_OUT
-        return None
+        if not guess:
+            return None
+        return _WHERE if _says_where(words[:place], begun.units) and not self._is_taught(word) else _LEFT_OUT
 
-    def _is_attributive(self, first: str, second: str) -> bool:
-        """Whether a verb stands before the one who does it: a sleeping cat."""
-        does, done = self.matcher.taught([second], 0), self.matcher.taught([second], 2)
-        return is_verb_form(first) and does is not None and done is None
+    def _is_reversed(self, first: str, second: str) -> bool:
+        """Whether two words are in the order of a noun phrase: a sleeping cat, horse riding."""
+        if is_verb_form(first):
+            return self.matcher.taught([second], 0) is not None and self.matcher.taught([second], 2) is None
+        done, does = self.matcher.taught([first], 2), self.matcher.taught([second], 1)
+        if done is None or does is None or not is_verb_form(second):
+            return False
+        return shows(self.vocabulary.facts, FactQuery((None, does.unit, done.unit)))
 
     def _is_taught(self, word: str) -> bool:
         return any(self.matcher.taught([word], position) for position in range(len(UNIT_NAMES)))
@@ -136,6 +140,14 @@ class ClauseReader:
 
 def _extended(begun: Candidate, units: tuple[str | None, ...], cost: float, notes: Iterable[str]) -> Candidate:
     return Candidate((*begun.units, *units), begun.cost + cost, (*begun.notes, *notes))
+
+
+def _says_where(before: Sequence[str], units: Sequence[str | None]) -> bool:
+    """Whether what follows says where rather than what: walking on the beach, but neither sitting on nor man on ..."""
+    nearest = next((word for word in reversed(before) if word in PREPOSITIONS or not is_modifier(word)), "")
+    if not units or (units[-1] or "").split()[-1:] == [nearest]:
+        return False
+    return nearest in (PREPOSITIONS if len(units) > 1 else OF_PLACES)
 
 
 def _rank(candidate: Candidate) -> tuple[float, int, tuple[str, ...]]:

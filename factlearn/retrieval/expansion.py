@@ -48,7 +48,7 @@ class Expander:
         for stem in stems:
             if match := self.matcher.taught([stem], 1) if parts_of_speech(stem) else None:
                 return [PERSON, match.unit]
-            if match := self.matcher.taught([stem], 2):
+            if match := self.matcher.taught([stem], 2) or self.matcher.taught([stem], 0):
                 return [PERSON, *self._with_predicate(match.unit)]
         if guess and stems and word.endswith(("ist", "ists")) and self.matcher.has_vector([word]):
             return self._nearest(word)
@@ -63,7 +63,8 @@ class Expander:
         return None
 
     def _nearest(self, word: str) -> list[str] | None:
-        cosine, unit, position = max((*reversed(self.matcher.nearest(word, each)), each) for each in range(3))
+        found = [(*self.matcher.nearest(word, position), position) for position in range(3)]
+        unit, cosine, position = max(found, key=lambda each: each[1])
         if cosine < _SOMEWHAT_NEAR or unit == PERSON:
             return None
         return [PERSON, *([unit] if position == 1 else self._with_predicate(unit))]

@@ -3,7 +3,8 @@
 The cost of a match: 0 for the unit as it was taught, then inflections, everyday synonyms, near words of the language
 space, and last a word that was never taught, which keeps its own vector: the index can be searched with any vector of
 the space. A near word is replaced by the taught unit only above `NEAR`, where both ask almost the same question; the
-word vectors of a violin and a flute are nearer than those of a sofa and a couch, so that anything below is left alone.
+word vectors of a violin and a flute are nearer than those of a sofa and a couch, so that anything below is left alone,
+and so are verbs: crying is near laughing.
 """
 
 from collections.abc import Sequence
@@ -80,7 +81,7 @@ class Matcher:
             note = f"{text}: never taught as {_article(UNIT_NAMES[position])}"
             return Match(text, ELSEWHERE + awkward, note)
         nearest, cosine = self.nearest(text, position)
-        if cosine >= NEAR and text not in nearest.split() and len(words) == 1:
+        if cosine >= NEAR and position != 1 and text not in nearest.split() and len(words) == 1:
             return Match(nearest, SYNONYM + (1 - cosine) + awkward, f"{text}: nearest taught unit is {nearest}")
         near = f"; nearest taught unit is {nearest}" if nearest else ""
         return Match(text, UNTAUGHT + awkward, f"{text}: never taught, searched by its word vector{near}")

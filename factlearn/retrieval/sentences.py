@@ -9,6 +9,7 @@ from factlearn.errors import FactError
 from factlearn.facts import FactQuery, Vocabulary, is_structured, normalise_unit
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.clauses import Candidate, ClauseReader, shows
+from factlearn.retrieval.words import UNHEEDED
 
 _REQUEST = re.compile(
     r"^(please\s+)?((show|find|get|give|search|look)(\s+(me|for))*\s+)?"
@@ -17,6 +18,7 @@ _REQUEST = re.compile(
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 _AND, _OR, _NOT = frozenset({"and", "plus"}), frozenset({"or", "nor"}), frozenset({"not", "without", "except", "no"})
 _TURN = frozenset({"but", "though"})
+_TELLING = UNHEEDED | _AND | _OR | _NOT | _TURN
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,20 @@ def read(text: str, vocabulary: Vocabulary, language: LanguageSpace) -> Reading:
         FactError: if the text is empty or malformed, or nothing is known about some of its words.
         LanguageError: if word vectors are needed and cannot be loaded.
     """
-    if not text.strip() or is_structured(text):
+    if not is_sentence(text):
         return Reading(text, FactQuery.parse(text))
-    whole = normalise_unit(text) or ""
+    whole = normalise_unit(text.replace(",", " and ")) or ""
     try:
         return Reading(text, FactQuery.parse(whole, vocabulary))
     except FactError:
         return _Sentence(text, ClauseReader(vocabulary, language)).read(_clauses(text, whole))
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a text is in plain words; one with commas is, if it has articles and the like."""
+    if not is_structured(text):
+        return bool(text.strip())
+    return not any(mark in text for mark in "<>|*") and not _TELLING.isdisjoint(_WORD.findall(text.lower()))
 
 
 def _clauses(text: str, whole: str) -> list[_Clause]:

@@ -5,20 +5,25 @@ from functools import lru_cache
 
 _UNHEEDED = (
     "a an the this that these those some any all every each my his her its our your their is are was were am be been "
-    "being has have had do does did who whom which there two three four five several many few very just"
+    "being has have had do does did who whom which there two three four five several many few very just only"
 )
 _PREPOSITIONS = (
     "on in at of with from to by near under over into onto up down off behind beside through along across around "
     "while as against inside outside"
 )
+_OF_PLACES = (
+    "in at near under over into onto up down off behind beside through along across around by to inside outside"
+)
 UNHEEDED = frozenset(_UNHEEDED.split())
 """Articles, auxiliaries, possessives and counts: they never change which fact is meant."""
 PREPOSITIONS = frozenset(_PREPOSITIONS.split())
 """Heeded only as part of a taught unit such as `sitting on`."""
+OF_PLACES = frozenset(_OF_PLACES.split())
+"""What follows these says where, rather than what: in the park."""
 
 _PEOPLE = (
     "people someone somebody anyone anybody everyone human man woman child kid adult baby teenager couple crowd group "
-    "athlete friend family he she they him them"
+    "athlete friend family toddler infant mother father parent brother sister student worker he she they him them"
 )
 _GROUPS = (
     "bike bicycle cycle", "motorbike motorcycle", "sofa couch", "computer laptop notebook", "football soccer",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from factlearn.cli.tables.basics import number
-from factlearn.facts import FactQuery, is_structured
+from factlearn.facts import FactQuery
 
 if TYPE_CHECKING:
     from factlearn.indexing.refreshing import Drift
@@ -110,7 +110,9 @@ def shown_table(shown: Sequence["ShownFact"]) -> Table:
 
 def reading_text(reading: "Reading") -> str:
     """How plain words were read and what to know about it, in lines; nothing for a query in brackets."""
-    if is_structured(reading.text):
+    from factlearn.retrieval.sentences import is_sentence
+
+    if not is_sentence(reading.text):
         return ""
     lines = [f"read as {reading}"]
     lines += [f"  {note}" for note in reading.notes]
