@@ -117,7 +117,9 @@ class ClauseReader:
             return _MODIFIER
         if not guess:
             return None
-        return _WHERE if _says_where(words[:place], begun.units) and not self._is_taught(word) else _LEFT_OUT
+        is_complete = len(begun.units) == len(UNIT_NAMES)
+        says_where = _says_where(words[:place], begun.units) and (is_complete or not self._is_taught(word))
+        return _WHERE if says_where else _LEFT_OUT
 
     def _is_reversed(self, first: str, second: str) -> bool:
         """Whether two words are in the order of a noun phrase: a sleeping cat, horse riding."""
@@ -126,7 +128,10 @@ class ClauseReader:
         done, does = self.matcher.taught([first], 2), self.matcher.taught([second], 1)
         if done is None or does is None or not is_verb_form(second):
             return False
-        return shows(self.vocabulary.facts, FactQuery((None, does.unit, done.unit)))
+        facts = self.vocabulary.facts
+        return shows(facts, FactQuery((None, does.unit, done.unit))) and not shows(
+            facts, FactQuery((done.unit, does.unit))
+        )
 
     def _is_taught(self, word: str) -> bool:
         return any(self.matcher.taught([word], position) for position in range(len(UNIT_NAMES)))
