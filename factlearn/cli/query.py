@@ -12,7 +12,7 @@ from factlearn.cli.index import IndexArgument, RunOption
 if TYPE_CHECKING:
     from factlearn.retrieval import FactIndex
 
-_MARGIN = 0.3  # factlearn.retrieval.negation.MARGIN, which --help need not load
+_MARGIN = 0.4  # factlearn.retrieval.negation.MARGIN, which --help need not load
 
 
 def query(

@@ -16,7 +16,7 @@ from factlearn.evaluation.scoring import unit_scores
 from factlearn.facts import Fact, FactQuery
 from factlearn.language import LanguageSpace
 
-MARGIN = 0.3
+MARGIN = 0.4
 """How far beyond the nearest other fact an unwanted one still counts as shown."""
 
 

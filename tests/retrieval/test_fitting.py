@@ -9,7 +9,7 @@ from tests.retrieval.conftest import language_space
 from tests.retrieval.words import many_units
 
 SUBJECTS, PREDICATES, OBJECTS = (many_units(name, 30) for name in ("s", "p", "o"))
-NOISE = (0.1, 0.2, 0.3)  # of subject, predicate and object: a subject is easy to see
+NOISE = [(0.05, 0.1, 0.15), (0.1, 0.2, 0.3), (0.2, 0.2, 0.2)]  # of subject, predicate and object
 RNG = np.random.default_rng(7)
 
 
@@ -27,8 +27,8 @@ def _facts():
 FACTS = _facts()
 
 
-@pytest.fixture(scope="module")
-def shown():
+@pytest.fixture(scope="module", params=NOISE, ids=str)
+def shown(request):
     """Images, ten of each fact; a unit that a fact does not have is between some that were taught."""
     language = language_space(words=(*SUBJECTS, *PREDICATES, *OBJECTS), dimension=50)
     images = [fact for fact in FACTS for _ in range(10)]
@@ -36,7 +36,7 @@ def shown():
     units = [np.stack([language.unit(unit) for unit in known]) for known in (SUBJECTS, PREDICATES, OBJECTS)]
     for row, position in zip(*np.nonzero(~mask), strict=True):
         vectors[row, position] = units[position][RNG.choice(30, 4, replace=False)].mean(axis=0)
-    vectors = vectors + RNG.normal(size=vectors.shape) * np.array(NOISE)[:, None]
+    vectors = vectors + RNG.normal(size=vectors.shape) * np.array(request.param)[:, None]
     return language, images, vectors.astype(np.float32)
 
 
@@ -52,10 +52,10 @@ def test_no_number_of_units_is_favoured(shown):
     scores = np.stack([fitting.scores(vector, targets, mask) for vector in vectors])
     orders = found_orders(images, scores)
     for order in (1, 2, 3):
-        assert (orders[:, 0] == order).sum() == pytest.approx((orders[:, 1] == order).sum(), rel=0.15)
+        assert (orders[:, 0] == order).sum() == pytest.approx((orders[:, 1] == order).sum(), rel=0.25)
         right = scores[orders[:, 1] == order].argmax(axis=1)
         wanted = [FACTS.index(fact) for fact in images if fact.order == order]
-        assert (right == wanted).mean() > 0.8
+        assert (right == wanted).mean() > 0.65
 
 
 def test_a_mean_of_distances_would_favour_few_units(shown):

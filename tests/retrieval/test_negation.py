@@ -27,7 +27,7 @@ def language():
 
 @pytest.mark.parametrize("shrinkage", [1.0, 0.3])
 def test_the_default_excludes_noisy_images_of_the_fact_that_a_margin_of_0_lets_through(language, shrinkage):
-    images = noisy(language, FACTS[0], 2000, 0.2 * shrinkage, shrinkage)
+    images = noisy(language, FACTS[0], 2000, 0.3 * shrinkage, shrinkage)
     loose = showing_any(images, [UNWANTED], FACTS, language, margin=0)
     firm = showing_any(images, [UNWANTED], FACTS, language)
     assert (firm >= loose).all()
