@@ -107,11 +107,12 @@ class Fact:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The units known in each position, against which plain words are read."""
+    """The units known in each position, against which plain words are read, and the facts they come from."""
 
     subjects: frozenset[str]
     predicates: frozenset[str]
     objects: frozenset[str]
+    facts: frozenset[Fact] = frozenset()
 
     @classmethod
     def of(cls, facts: Iterable[Fact]) -> Self:
@@ -121,7 +122,18 @@ class Vocabulary:
             frozenset(fact.subject for fact in facts),
             frozenset(fact.predicate for fact in facts if fact.predicate),
             frozenset(fact.object for fact in facts if fact.object),
+            frozenset(facts),
         )
+
+    @property
+    def positions(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """The known subjects, predicates and objects."""
+        return self.subjects, self.predicates, self.objects
+
+    @property
+    def units(self) -> frozenset[str]:
+        """The units known in any position."""
+        return self.subjects | self.predicates | self.objects
 
     def readings(self, words: Sequence[str], position: int = 0) -> Iterator[tuple[str | None, ...]]:
         """Every way to read the words as units from `position` on, longest units first."""
@@ -130,7 +142,7 @@ class Vocabulary:
             return
         if position >= len(UNIT_NAMES):
             return
-        known = (self.subjects, self.predicates, self.objects)[position]
+        known = self.positions[position]
         for length in range(len(words), 0, -1):
             unit = " ".join(words[:length])
             if unit in known:
@@ -184,8 +196,7 @@ class FactQuery:
         words = (normalise_unit(text) or "").split()
         readings = list(vocabulary.readings(words))
         if not readings:
-            known = vocabulary.subjects | vocabulary.predicates | vocabulary.objects
-            strange = [word for word in words if not any(word in unit.split() for unit in known)]
+            strange = [word for word in words if not any(word in unit.split() for unit in vocabulary.units)]
             what = f"no known unit contains {', '.join(map(repr, strange))}" if strange else "no known units fit"
             raise FactError(f"Cannot read {text!r} as a fact: {what}; write <subject, predicate, object> instead.")
         complete = [reading for reading in readings if None not in reading]

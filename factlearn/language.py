@@ -204,10 +204,9 @@ class LanguageSpace:
         return self._units[unit]
 
     def _embed_unit(self, unit: str, owner: Fact | FactQuery | None) -> NDArray[np.float32]:
-        words = self.aliases.get(unit, unit).replace("_", " ").split()
-        for word in words:
-            if word not in self.words.key_to_index:
-                raise LanguageError(self._missing(word, unit, owner))
+        words = self._words_of(unit)
+        if any(word not in self.words.key_to_index for word in words):
+            raise LanguageError(self._missing([unit], owner))
         vector: NDArray[np.float64] = np.stack([self.words[word] for word in words]).mean(axis=0, dtype=np.float64)
         if self.centre is not None:
             vector -= self.centre
@@ -218,24 +217,54 @@ class LanguageSpace:
             )
         return (vector / length if self.normalise else vector).astype(np.float32)
 
-    def _missing(self, word: str, unit: str, owner: Fact | FactQuery | None) -> str:
+    def _words_of(self, unit: str) -> list[str]:
+        return self.aliases.get(unit, unit).replace("_", " ").split()
+
+    def _missing(self, units: Iterable[str], owner: Fact | FactQuery | None) -> str:
+        """One sentence about every word of some units that has no vector, with close spellings of each."""
+        where = f" (in {owner})" if owner is not None else f" (in the unit {next(iter(units))!r})"
+        missing = {word: unit for unit in units for word in self._words_of(unit) if word not in self.words.key_to_index}
+        words = ", ".join(map(repr, missing))
+        has = (
+            f"The word {words}{where} has no vector"
+            if len(missing) == 1
+            else f"The words {words}{where} have no vectors"
+        )
+        spellings = [(word, self._close_spellings(word)) for word in missing]
+        if len(missing) == 1:
+            ((_, close),) = spellings
+            hint = f"close spellings: {', '.join(close)}" if close else "no spelling is close"
+        else:
+            hint = "; ".join(f"for {word!r}: {', '.join(close) or 'no spelling is close'}" for word, close in spellings)
+        remedy = f"correct it or alias the unit {next(iter(missing.values()))!r}"
+        if len(missing) > 1:
+            remedy = "correct them or alias the units"
+        return f"{has} in {self.source.name}; {hint}; {remedy}."
+
+    def _close_spellings(self, word: str) -> list[str]:
+        """Words of the units in use first, then of all words with vectors."""
+        used = sorted({part for unit in self._units for part in unit.split()})
+        close = difflib.get_close_matches(word, used, n=3, cutoff=0.7)
         nearby = [w for w in self.words.index_to_key[:150_000] if w[:1] == word[:1] and abs(len(w) - len(word)) <= 2]
-        close = difflib.get_close_matches(word, nearby, n=3, cutoff=0.7)
-        spellings = f"close spellings: {', '.join(close)}" if close else "no spelling is close"
-        where = f" (in {owner})" if owner is not None else f" (in the unit {unit!r})"
-        remedy = f"correct it or alias the unit {unit!r}"
-        return f"The word {word!r}{where} has no vector in {self.source.name}; {spellings}; {remedy}."
+        further = difflib.get_close_matches(word, nearby, n=3, cutoff=0.7) if len(close) < 3 else []
+        return list(dict.fromkeys([*close, *further]))[:3]
 
     def embed(self, facts: Sequence[Fact | FactQuery]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Vectors [N, 3, D] of the facts' units and the mask [N, 3] of the units they have; open units are zero."""
         vectors = np.zeros((len(facts), len(UNIT_NAMES), self.dimension), np.float32)
         mask = np.zeros((len(facts), len(UNIT_NAMES)), bool)
         for row, fact in enumerate(facts):
+            named = [unit for unit in fact.units if unit is not None]
+            if any(not self._has(unit) for unit in named):
+                raise LanguageError(self._missing(named, fact))
             for position, unit in enumerate(fact.units):
                 if unit is not None:
                     vectors[row, position] = self.unit(unit, fact)
                     mask[row, position] = True
         return vectors, mask
+
+    def _has(self, unit: str) -> bool:
+        return unit in self._units or all(word in self.words.key_to_index for word in self._words_of(unit))
 
     def learn_units(self, other: "LanguageSpace") -> None:
         """Know the units that another copy of the same space was saved with."""

@@ -1,23 +1,35 @@
 """The command that searches an index."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from factlearn.cli.common import JsonOption, show, show_json
 from factlearn.cli.index import IndexArgument, RunOption
 
+if TYPE_CHECKING:
+    from factlearn.retrieval import FactIndex
+
+_MARGIN = 0.4  # factlearn.retrieval.negation.MARGIN, which --help need not load
+
 
 def query(
     index: IndexArgument,
     facts: Annotated[
         list[str] | None,
-        typer.Argument(help='A fact with * for what is open, such as "<person, riding, *>"; several, each by itself.'),
+        typer.Argument(
+            help='A fact with * for what is open, such as "<person, riding, *>", or plain words, such as "a man riding '
+            'a horse but not a bike"; several, each by itself.'
+        ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Number of images to return.")] = 10,
     also: Annotated[list[str] | None, typer.Option("--and", help="A fact the same image must show as well.")] = None,
     without: Annotated[list[str] | None, typer.Option("--not", help="A fact the image must not show.")] = None,
+    not_margin: Annotated[
+        float, typer.Option(help="How firmly --not excludes, from 0 (least) to 1 (most).", show_default=str(_MARGIN))
+    ] = _MARGIN,
     image: Annotated[Path | None, typer.Option(help="An image: what is similar to it, and the facts it shows.")] = None,
     weights: Annotated[
         str | None, typer.Option(help="Weights of subject, predicate and object, such as 1,2,1.")
@@ -35,9 +47,11 @@ def query(
     sheet: Annotated[Path | None, typer.Option(help="Write the hits to one contact sheet (PNG).")] = None,
 ) -> None:
     """Find the images that show a fact, or that are like an image."""
-    from factlearn.cli.tables.index import hits_table, shown_table
+    from factlearn.cli.tables.index import hits_table, reading_text
     from factlearn.errors import FactIndexError
     from factlearn.retrieval import FactIndex
+    from factlearn.retrieval.sheet import contact_sheet
+    from factlearn.retrieval.verdicts import verdict
 
     facts = facts or []
     if bool(facts) == (image is not None):
@@ -45,36 +59,69 @@ def query(
     if sheet and len(facts) > 1:
         raise FactIndexError("A picture can be made of one query at a time; ask for one fact with --sheet.")
     opened = FactIndex.open(index)
-    options: dict[str, Any] = {"k": k, "where": where, "offset": offset, "threshold": threshold}
+    options: dict[str, Any] = {"k": k, "where": where, "offset": offset, "threshold": threshold, "margin": not_margin}
     options["weights"] = _weights(weights)
     if image is not None:
-        from factlearn.cli.index import _learn_importance, _run
-        from factlearn.indexing.building import embed_one, run_of
-
-        source = _run(run)
-        vector = embed_one(opened, image, source)
-        hits = opened.similar(vector, without=without or (), **options)
-        shown = opened.facts_of(vector)
-        if learn_importance:
-            _learn_importance(run_of(opened, source), [image])
-        answers = [(str(image), hits)]
-    else:
-        asked, together = [opened.parse(fact) for fact in facts], [opened.parse(fact) for fact in also or ()]
-        found = opened.query_many(asked, also=together, without=without or (), **options)
-        answers = [(" and ".join(map(str, [query, *together])), hits) for query, hits in zip(asked, found, strict=True)]
-    if sheet:
-        from factlearn.retrieval.sheet import contact_sheet
-
-        contact_sheet(answers[0][1], sheet, query=None if image else asked[0])
-    if json:
-        each = [{"query": title, "hits": [hit.to_json() for hit in hits]} for title, hits in answers]
-        more = {"facts": [{"fact": str(one.fact), "score": one.score} for one in shown]} if image else {}
-        show_json({**each[0], **more} if len(each) == 1 else each)
+        _query_image(opened, image, run, without or [], options, json=json, sheet=sheet, learn=learn_importance)
         return
-    if image:
-        show(shown_table(shown))
-    for title, hits in answers:
-        show(hits_table(title, hits))
+    asked = [opened.read(fact) for fact in facts]
+    both, unwanted = [opened.read(fact) for fact in also or ()], [opened.read(fact) for fact in without or ()]
+    more = {"also": tuple(map(opened.parse, both)), "without": tuple(map(opened.parse, unwanted))}
+    whole = [replace(each, also=each.also + more["also"], without=each.without + more["without"]) for each in asked]
+    found = opened.query_many(whole, **options)
+    rights = [
+        [verdict(hit.fact, each, opened.vocabulary) for hit in hits] for each, hits in zip(whole, found, strict=True)
+    ]
+    if sheet:
+        contact_sheet(found[0], sheet, query=whole[0], known=opened.vocabulary)
+    if json:
+        answers = [
+            {
+                "query": str(reading),
+                "reading": reading.to_json(),
+                "hits": [{**hit.to_json(), "right": right} for hit, right in zip(hits, marks, strict=True)],
+            }
+            for reading, hits, marks in zip(whole, found, rights, strict=True)
+        ]
+        show_json(answers[0] if len(answers) == 1 else answers)
+        return
+    for reading in [*asked, *both, *unwanted]:
+        print(reading_text(reading), end="")
+    for reading, hits, marks in zip(whole, found, rights, strict=True):
+        show(hits_table(str(reading), hits, marks))
+
+
+def _query_image(
+    opened: "FactIndex",
+    image: Path,
+    run: Path | None,
+    without: list[str],
+    options: dict[str, Any],
+    *,
+    json: bool,
+    sheet: Path | None,
+    learn: bool,
+) -> None:
+    """What is similar to an image, and the facts it shows."""
+    from factlearn.cli.index import _learn_importance, _run
+    from factlearn.cli.tables.index import hits_table, shown_table
+    from factlearn.indexing.building import embed_one, run_of
+    from factlearn.retrieval.sheet import contact_sheet
+
+    source = _run(run)
+    vector = embed_one(opened, image, source)
+    hits = opened.similar(vector, without=without, **options)
+    shown = opened.facts_of(vector)
+    if learn:
+        _learn_importance(run_of(opened, source), [image])
+    if sheet:
+        contact_sheet(hits, sheet)
+    if json:
+        facts = [{"fact": str(one.fact), "score": one.score} for one in shown]
+        show_json({"query": str(image), "hits": [hit.to_json() for hit in hits], "facts": facts})
+        return
+    show(shown_table(shown))
+    show(hits_table(str(image), hits))
 
 
 def _weights(text: str | None) -> list[float] | None:

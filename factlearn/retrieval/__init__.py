@@ -3,6 +3,7 @@
 from factlearn.retrieval.about import Version
 from factlearn.retrieval.hits import Hit, ShownFact
 from factlearn.retrieval.index import FactIndex
+from factlearn.retrieval.sentences import Reading, read
 from factlearn.retrieval.stores import STORES, Store, store, store_at
 
-__all__ = ["STORES", "FactIndex", "Hit", "ShownFact", "Store", "Version", "store", "store_at"]
+__all__ = ["STORES", "FactIndex", "Hit", "Reading", "ShownFact", "Store", "Version", "read", "store", "store_at"]

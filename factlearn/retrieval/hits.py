@@ -1,10 +1,13 @@
 """The result of a query."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from factlearn.facts import UNIT_NAMES, Fact
 from factlearn.retrieval.items import metadata_of
@@ -54,7 +57,7 @@ class ShownFact:
 
     Attributes:
         fact: one that the index knows.
-        score: minus the mean squared distance over its units, so that facts with one, two or three units compare.
+        score: the evidence for it, fair to facts with one, two or three units (see `factlearn.retrieval.fitting`).
     """
 
     fact: Fact
@@ -75,3 +78,16 @@ def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]]) -> list[Hit]:
         )
         for item, score, by_unit in zip(items, answer.scores, answer.by_unit.tolist(), strict=True)
     ]
+
+
+def best_of(rankings: Iterable[Sequence[Hit]], weights: NDArray[np.float64]) -> list[Hit]:
+    """The hits of several rankings as one: each image once, where its score per unit compared is best; ties by id."""
+    weight = dict(zip(UNIT_NAMES, weights.tolist(), strict=True))
+
+    def rank(hit: Hit) -> tuple[float, str]:
+        return -hit.score / sum(weight[unit] for unit in hit.scores), hit.id
+
+    best: dict[str, Hit] = {}
+    for hit in sorted((hit for hits in rankings for hit in hits), key=rank):
+        best.setdefault(hit.id, hit)
+    return list(best.values())

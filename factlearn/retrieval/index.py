@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.errors import FactIndexError
-from factlearn.evaluation.scoring import unit_scores
+from factlearn.errors import FactError, FactIndexError
 from factlearn.facts import Fact, FactQuery, Vocabulary
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.about import ModelEntry, Version
-from factlearn.retrieval.hits import Hit, ShownFact, make_hits
+from factlearn.retrieval.fitting import SAMPLE, Fitting
+from factlearn.retrieval.hits import Hit, ShownFact, best_of, make_hits
 from factlearn.retrieval.items import Images
-from factlearn.retrieval.negation import showing_any
-from factlearn.retrieval.options import check_page, filter_of, weights_of
+from factlearn.retrieval.negation import MARGIN, showing_any
+from factlearn.retrieval.options import check_margin, check_page, filter_of, weights_of
 from factlearn.retrieval.rows import unpack
 from factlearn.retrieval.search import Nearest, Question, nearest, nearest_to_all
+from factlearn.retrieval.sentences import Reading, read
 from factlearn.retrieval.stores import Item, Store, store_at
 from factlearn.retrieval.where import Filter
 
 if TYPE_CHECKING:
     from factlearn.retrieval.trials import Trial
 
-Asked = str | Fact | FactQuery
+Asked = str | Fact | FactQuery | Reading
 
 
 class FactIndex:
@@ -198,38 +199,56 @@ class FactIndex:
         *,
         also: Sequence[Asked] = (),
         without: Sequence[Asked] = (),
+        any_of: Sequence[Asked] = (),
         weights: Sequence[float] | None = None,
         where: str | None = None,
         offset: int = 0,
         threshold: float | None = None,
+        margin: float = MARGIN,
     ) -> list[Hit]:
         """The k images that answer a query best; all of them if there are fewer.
 
         Args:
-            query: the fact to show, as text or already parsed.
+            query: the fact to show, as `<person, riding, bike>`, in plain words (see `read`) or already parsed.
             k: the number of images.
             also: more facts that the same image must show; its worst score counts.
-            without: facts that the image must not show: one that, on the units it names, is nearer to the image than
-                any other fact the index knows.
+            without: facts that the image must not show.
+            any_of: facts that may be shown instead of `query`; an image counts for the one it shows best, by the score
+                per unit that is compared.
             weights: of subject, predicate and object; 1 each if not given.
             where: a filter, such as "split = 'test'" (see `factlearn.retrieval.where`).
             offset: skip the first N hits.
             threshold: the lowest score to include.
+            margin: how firmly `without` excludes, from 0 to 1 (see `factlearn.retrieval.negation`).
 
         Raises:
-            FactIndexError: if k, offset, weights or the filter make no sense.
+            FactIndexError: if k, offset, weights, margin or the filter make no sense.
             FactError: if a text is not a query.
             LanguageError: if a unit has no vector.
         """
-        questions = self._questions([self.parse(each) for each in (query, *also)], weights)
-        return self._page(questions, k, where, offset, threshold, without)
+        asked = self.read(query)
+        shared = [*asked.also, *map(self.parse, also)]
+        unwanted = [*asked.without, *map(self.parse, without)]
+        each = [asked.query, *asked.any_of, *map(self.parse, any_of)]
+        alternatives = [self._questions([one, *shared], weights) for one in each]
+        if len(alternatives) == 1:
+            return self._page(alternatives[0], k, where, offset, threshold, unwanted, margin)
+        check_page(k, offset)
+        pages = [self._page(one, k + offset, where, 0, threshold, unwanted, margin) for one in alternatives]
+        return best_of(pages, weights_of(weights))[offset : offset + k]
 
     def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
         """The k best images for each of several queries, in one sweep if the options allow; see `query`."""
-        if any(options.get(name) for name in ("also", "without", "offset")) or options.get("threshold") is not None:
+        if (
+            any(options.get(name) for name in ("also", "without", "any_of", "offset"))
+            or options.get("threshold") is not None
+        ):
             return [self.query(query, k, **options) for query in queries]
+        asked = [self.read(query) for query in queries]
+        if not all(each.is_single for each in asked):
+            return [self.query(each, k, **options) for each in asked]
         check_page(k, 0)
-        questions = self._questions([self.parse(query) for query in queries], options.get("weights"))
+        questions = self._questions([each.query for each in asked], options.get("weights"))
         if not questions:
             return []
         answers = nearest(self.store, questions, min(k, len(self)), filter_of(options.get("where")))
@@ -245,24 +264,48 @@ class FactIndex:
         offset: int = 0,
         threshold: float | None = None,
         without: Sequence[Asked] = (),
+        margin: float = MARGIN,
     ) -> list[Hit]:
         """The images whose vectors are nearest to that of an image [3, D]; options as in `query`."""
         question = Question(self._checked(vector), weights_of(weights))
-        return self._page([question], k, where, offset, threshold, without)
+        return self._page([question], k, where, offset, threshold, [self.parse(each) for each in without], margin)
 
     def facts_of(self, vector: NDArray, k: int = 10) -> list[ShownFact]:
-        """The known facts nearest to an image's vector [3, D], best first; ties in the order of facts."""
+        """The known facts that an image's vector [3, D] speaks for, best first; ties in the order of facts.
+
+        Facts of one, two and three units compare fairly: see `factlearn.retrieval.fitting`.
+        """
         check_page(k, 0)
         targets, mask = self.language.embed(self.facts)
-        scores = (unit_scores(targets, self._checked(vector)) * mask).sum(axis=1) / mask.sum(axis=1)
+        scores = self._fitting.scores(self._checked(vector), targets, mask)
         order = np.argsort(-scores, kind="stable")[:k]
         return [ShownFact(self.facts[place], float(scores[place])) for place in order]
 
-    def parse(self, query: Asked) -> FactQuery:
-        """Parse a query, plain words as units that the index knows; one already parsed is returned as it is."""
+    @cached_property
+    def _fitting(self) -> Fitting:
+        keys = self.store.keys()
+        sample = keys[:: -(-len(keys) // SAMPLE) or 1]
+        return Fitting.of(unpack(self.store.take(sample)), self.facts, self.language)
+
+    def read(self, query: Asked) -> Reading:
+        """How a query is understood: plain words as a person would, against the units the index knows."""
+        if isinstance(query, Reading):
+            return query
         if isinstance(query, str):
-            return FactQuery.parse(query, self.vocabulary)
-        return FactQuery.of(query) if isinstance(query, Fact) else query
+            return read(query, self.vocabulary, self.language)
+        query = FactQuery.of(query) if isinstance(query, Fact) else query
+        return Reading(str(query), query)
+
+    def parse(self, query: Asked) -> FactQuery:
+        """The one fact that a query asks for; see `read`.
+
+        Raises:
+            FactError: if the text also says and, or, not.
+        """
+        reading = self.read(query)
+        if not reading.is_single:
+            raise FactError(f"{reading.text!r} asks for more than one fact here ({reading}); ask for one at a time.")
+        return reading.query
 
     def _questions(self, asked: Sequence[FactQuery], weights: Sequence[float] | None) -> list[Question]:
         targets, mask = self.language.embed(asked)
@@ -287,18 +330,21 @@ class FactIndex:
         where: str | None,
         offset: int,
         threshold: float | None,
-        without: Sequence[Asked],
+        unwanted: Sequence[FactQuery],
+        margin: float,
     ) -> list[Hit]:
         """The hits from `offset` on; the ranking is extended until enough images show nothing unwanted."""
         check_page(k, offset)
-        passing, unwanted = filter_of(where), [self.parse(each) for each in without]
+        check_margin(margin)
+        passing = filter_of(where)
         wanted = offset + k
         count = min(wanted, len(self))
         while True:
             best = self._best(questions, max(count, 1), passing)
             kept = np.ones(len(best), bool)
             if unwanted and len(best):
-                kept = ~showing_any(unpack(self.store.take(best.keys)), unwanted, self.facts, self.language)
+                vectors = unpack(self.store.take(best.keys))
+                kept = ~showing_any(vectors, unwanted, self.facts, self.language, margin)
             if kept.sum() >= wanted or len(best) < count or count >= len(self):
                 break
             count = min(2 * count, len(self))
@@ -361,7 +407,8 @@ class FactIndex:
         """Switch to the newest state."""
         self.store = self.store.reload()
         self._language = self._given
-        self.__dict__.pop("vocabulary", None)
+        for name in ("vocabulary", "_fitting"):
+            self.__dict__.pop(name, None)
 
     def optimize(self, **options: Any) -> "list[Trial]":
         """Choose the fastest way to search that reaches a recall; see `factlearn.retrieval.folder.optimize`."""

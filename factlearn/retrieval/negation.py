@@ -1,4 +1,10 @@
-"""Whether images show an unwanted fact: of all known facts it is the nearest, on the units it names."""
+"""Whether images show an unwanted fact: on the units it names, it is about as near as the nearest known fact.
+
+How near is near is measured on each image's own scale, so that it means the same for sure and for unsure vectors: 0 is
+the distance of the nearest other fact, 1 that of an average one. A fact up to `margin` on this scale is taken to be
+shown. A margin of 0 excludes only images to which nothing is nearer, and lets through every noisy one; the default
+also excludes those for which the unwanted fact is a serious contender.
+"""
 
 from collections.abc import Sequence
 
@@ -10,9 +16,16 @@ from factlearn.evaluation.scoring import unit_scores
 from factlearn.facts import Fact, FactQuery
 from factlearn.language import LanguageSpace
 
+MARGIN = 0.4
+"""How far beyond the nearest other fact an unwanted one still counts as shown."""
+
 
 def showing_any(
-    vectors: NDArray[np.float32], unwanted: Sequence[FactQuery], facts: Sequence[Fact], language: LanguageSpace
+    vectors: NDArray[np.float32],
+    unwanted: Sequence[FactQuery],
+    facts: Sequence[Fact],
+    language: LanguageSpace,
+    margin: float = MARGIN,
 ) -> NDArray[np.bool_]:
     """Which images [N, 3, D] show an unwanted fact, given the known facts.
 
@@ -26,7 +39,7 @@ def showing_any(
         rivals = _rivals_of(target, mask, *known)
         if not len(rivals):
             raise FactIndexError(f"The index knows no other fact to compare {query} with; leave it out of the query.")
-        found |= _shows(vectors, target, mask, rivals)
+        found |= _shows(vectors, target, mask, rivals, margin)
     return found
 
 
@@ -40,11 +53,15 @@ def _rivals_of(
 
 
 def _shows(
-    vectors: NDArray[np.float32], target: NDArray[np.float32], mask: NDArray[np.bool_], rivals: NDArray[np.float32]
+    vectors: NDArray[np.float32],
+    target: NDArray[np.float32],
+    mask: NDArray[np.bool_],
+    rivals: NDArray[np.float32],
+    margin: float,
 ) -> NDArray[np.bool_]:
-    """Which images [N, 3, D] are at least as near to a fact as to each of its rivals."""
-    score = (unit_scores(vectors, target) * mask).sum(axis=1)
-    shown = np.ones(len(vectors), bool)
-    for rival in rivals:
-        shown &= (unit_scores(vectors, rival) * mask).sum(axis=1) <= score
+    """Which images [N, 3, D] are about as near to a fact as to the nearest of its rivals."""
+    distance = -(unit_scores(vectors, target) * mask).sum(axis=1)
+    others = np.stack([-(unit_scores(vectors, rival) * mask).sum(axis=1) for rival in rivals])
+    nearest, mean = others.min(axis=0), others.mean(axis=0)
+    shown: NDArray[np.bool_] = distance <= nearest + margin * (mean - nearest)
     return shown

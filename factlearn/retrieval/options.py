@@ -33,3 +33,9 @@ def check_page(k: int, offset: int) -> None:
         raise FactIndexError(f"k must be at least 1, not {k}; it is the number of images to return.")
     if offset < 0:
         raise FactIndexError(f"The offset must be at least 0, not {offset}; it is the number of images to skip.")
+
+
+def check_margin(margin: float) -> None:
+    """Refuse margins of an exclusion that make no sense."""
+    if not 0 <= margin <= 1:
+        raise FactIndexError(f"The margin must be from 0 (exclude least) to 1 (exclude most), not {margin}.")

@@ -7,10 +7,12 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from factlearn.errors import FactIndexError, ImageError
-from factlearn.facts import FactQuery, Relevance
+from factlearn.facts import FactQuery, Relevance, Vocabulary
 from factlearn.files import atomic_write
 from factlearn.images import load_image
 from factlearn.retrieval.hits import Hit
+from factlearn.retrieval.sentences import Reading
+from factlearn.retrieval.verdicts import verdict
 
 _PAPER, _TILE, _INK, _FAINT = "#ffffff", "#f1f3f5", "#1f2933", "#7b8794"
 _RIGHT, _WRONG = "#1a9850", "#d73027"
@@ -24,21 +26,24 @@ def contact_sheet(
     out: Path | str,
     title: str = "",
     *,
-    query: FactQuery | None = None,
+    query: FactQuery | Reading | None = None,
+    known: Vocabulary | None = None,
     relevance: Relevance | str = Relevance.PREFIX,
     columns: int = 5,
     tile: int = 200,
 ) -> Path:
     """Write a picture of the hits in a grid, best first, each with its rank, score and fact.
 
-    If the query is given, images of known facts get a green frame and a check mark where they are right, a red frame
-    and a cross where they are wrong. An image that cannot be read becomes a grey tile that says so.
+    If the query is given, images whose label decides it get a green frame and a check mark where they are right, a red
+    frame and a cross where they are wrong (see `factlearn.retrieval.verdicts`). An image that cannot be read becomes a
+    grey tile that says so.
 
     Args:
         hits: what `FactIndex.query` returned.
         out: the file to write: .png, .jpg or .webp.
         title: the heading; the query's text if not given.
         query: what was asked.
+        known: the units that labels use; without it, all of them.
         relevance: which facts count as right.
         columns: tiles per row.
         tile: a tile's side in pixels.
@@ -53,7 +58,7 @@ def contact_sheet(
         raise FactIndexError(f"A contact sheet is a .png, .jpg or .webp picture, not {out.name!r}; rename it.")
     if columns < 1 or not 48 <= tile <= 1024:
         raise FactIndexError(f"A contact sheet needs columns >= 1 and 48 <= tile <= 1024, not {columns} and {tile}.")
-    rights = [None if query is None or hit.fact is None else query.matches(hit.fact, relevance) for hit in hits]
+    rights = [None if query is None else verdict(hit.fact, query, known, relevance) for hit in hits]
     layout = _Layout(len(hits), min(columns, len(hits)), tile)
     sheet = Image.new("RGB", layout.size, _PAPER)
     draw = ImageDraw.Draw(sheet)

@@ -21,9 +21,9 @@ FACTS = (
 )
 
 
-def language_space(seed=0, dimension=8):
+def language_space(seed=0, dimension=8, words=WORDS):
     vectors = KeyedVectors(dimension)
-    vectors.add_vectors(WORDS, np.random.default_rng(seed).normal(size=(len(WORDS), dimension)).astype(np.float32))
+    vectors.add_vectors(words, np.random.default_rng(seed).normal(size=(len(words), dimension)).astype(np.float32))
     return LanguageSpace.of_vectors(vectors, normalise=True)
 
 

@@ -190,8 +190,8 @@ def test_of_combined_facts_the_worst_score_counts(index, collection, language):
         assert hit.score == pytest.approx(sum(weight[name] * value for name, value in hit.scores.items()))
 
 
-def shows(collection, language, place, query):
-    """Whether an image shows a fact: on the units it names, no other known fact is nearer."""
+def shows(collection, language, place, query, margin):
+    """Whether an image shows a fact: on the units it names, it is about as near as the nearest other known fact."""
     (target,), (mask,) = language.embed([query])
     vector = collection["vectors"][place].astype(np.float64)
 
@@ -199,21 +199,36 @@ def shows(collection, language, place, query):
         return ((vector - other) ** 2).sum(axis=-1)[mask].sum()
 
     targets, masks = language.embed(FACTS)
-    rivals = [other for other, has in zip(targets, masks, strict=True) if (has | ~mask).all()]
-    return all(distance(target) <= distance(other) for other in rivals)
+    rivals = {}
+    for fact, other, has in zip(FACTS, targets, masks, strict=True):
+        units = tuple(unit for unit, wanted in zip(fact.units, mask, strict=False) if wanted)
+        if (has | ~mask).all() and units != tuple(filter(None, query.units)):
+            rivals[units] = distance(other)
+    nearest, mean = min(rivals.values()), sum(rivals.values()) / len(rivals)
+    return distance(target) <= nearest + margin * (mean - nearest)
 
 
+@pytest.mark.parametrize("margin", [0, 0.3, 0.9])
 @pytest.mark.parametrize("unwanted", [["<person>"], ["<*, riding, bike>"], ["<dog>", "<*, holding>"], ["<*, *, golf>"]])
-def test_images_that_show_an_unwanted_fact_are_left_out_and_no_others(index, collection, language, unwanted):
+def test_images_that_show_an_unwanted_fact_are_left_out_and_no_others(index, collection, language, unwanted, margin):
     query = FactQuery.parse("<person, *, bike>")
     ranking, _ = brute_force(collection, language, query)
     places = {name: place for place, name in enumerate(collection["ids"])}
     parsed = [FactQuery.parse(each) for each in unwanted]
-    expected = [name for name in ranking if not any(shows(collection, language, places[name], each) for each in parsed)]
+    expected = [
+        name for name in ranking if not any(shows(collection, language, places[name], each, margin) for each in parsed)
+    ]
     assert 0 < len(expected) < len(ranking)
-    assert [hit.id for hit in index.query(query, k=500, without=unwanted)] == expected
-    assert [hit.id for hit in index.query(query, k=5, without=unwanted)] == expected[:5]
-    assert [hit.id for hit in index.query(query, k=5, offset=7, without=unwanted)] == expected[7:12]
+    options = {"without": unwanted, "margin": margin}
+    assert [hit.id for hit in index.query(query, k=500, **options)] == expected
+    assert [hit.id for hit in index.query(query, k=5, **options)] == expected[:5]
+    assert [hit.id for hit in index.query(query, k=5, offset=7, **options)] == expected[7:12]
+
+
+@pytest.mark.parametrize("margin", [-0.1, 1.5, float("nan")])
+def test_a_margin_that_makes_no_sense_is_refused(index, margin):
+    with pytest.raises(FactIndexError, match="margin must be from 0"):
+        index.query("<dog>", without=["<person>"], margin=margin)
 
 
 def test_a_fact_that_nothing_can_be_told_from_cannot_be_excluded(tmp_path, collection, language):
@@ -256,12 +271,19 @@ def test_similar_images_are_the_nearest_by_all_units(index, collection):
     assert [hit.id for hit in index.similar(vector, k=3, where="id like '%7.png'", offset=1)] == kept[1:4]
 
 
-def test_the_facts_of_an_image_are_ranked_by_their_mean_distance(index, collection, language):
-    vector = collection["vectors"][5]
+def test_the_facts_of_an_image_are_ranked_by_the_evidence_for_them(index, collection, language):
+    vector = collection["vectors"][5].astype(np.float64)
+    expected, even = [], []
+    for position in range(3):
+        units = {fact.units[position] for fact in FACTS if fact.order > position}
+        part = collection["vectors"][:, position].astype(np.float64)
+        distances = np.sort([((part - language.unit(unit)) ** 2).sum(axis=1) for unit in units], axis=0)
+        expected.append(distances[0].mean())
+        even.append(distances[:2].mean())
     scores = {}
     for fact in FACTS:
-        (target,), (mask,) = language.embed([fact])
-        scores[fact] = -((vector.astype(np.float64) - target) ** 2).sum(axis=1)[mask].mean()
+        distances = [((vector[place] - language.unit(unit)) ** 2).sum() for place, unit in enumerate(fact.units)]
+        scores[fact] = sum((b - d) / e for d, b, e in zip(distances, even, expected, strict=False))
     shown = index.facts_of(vector)
     assert [each.fact for each in shown] == sorted(FACTS, key=lambda fact: (-scores[fact], fact))
     assert [each.score for each in shown] == pytest.approx([scores[each.fact] for each in shown])
@@ -275,6 +297,35 @@ def test_a_vector_of_another_space_is_refused(index, vector):
     for ask in (index.similar, index.facts_of):
         with pytest.raises(FactIndexError, match="3 x 8"):
             ask(vector)
+
+
+# Plain sentences
+
+
+def test_a_sentence_asks_what_its_reading_says(index):
+    def ids(query, **options):
+        return [hit.id for hit in index.query(query, k=500, **options)]
+
+    assert ids("a man riding bikes") == ids("<person, riding, bike>")
+    assert ids("person riding a bike but not a dog") == ids("<person, riding, bike>", without=["<*, *, dog>"])
+    assert ids("dogs and people") == ids("<dog>", also=["<person>"])
+    assert ids("dog or woman") == ids("<dog>", any_of=["<woman>"])
+    assert index.query_many(["dog or woman", "<dog>"], k=9) == [
+        index.query("dog or woman", k=9),
+        index.query("<dog>", k=9),
+    ]
+    with pytest.raises(FactError, match="more than one fact"):
+        index.query("<dog>", without=["person or woman"])
+
+
+def test_of_alternatives_the_best_score_per_unit_counts(index, collection, language):
+    hits = index.query("<person, riding>", k=500, any_of=["<dog>"])
+    assert sorted(hit.id for hit in hits) == sorted(collection["ids"])
+    one = {hit.id: hit.score / 2 for hit in index.query("<person, riding>", k=500)}
+    other = {hit.id: hit.score for hit in index.query("<dog>", k=500)}
+    best = {name: max(one[name], other[name]) for name in one}
+    assert [hit.id for hit in hits] == sorted(best, key=lambda name: (-best[name], name))
+    assert index.query("<person, riding>", k=7, offset=5, any_of=["<dog>"]) == hits[5:12]
 
 
 # Filters

@@ -11,8 +11,10 @@ from factlearn.facts import FactQuery
 
 if TYPE_CHECKING:
     from factlearn.indexing.refreshing import Drift
-    from factlearn.retrieval import FactIndex, Hit, ShownFact
+    from factlearn.retrieval import FactIndex, Hit, Reading, ShownFact
     from factlearn.retrieval.trials import Trial
+
+_MARKS = {True: "✓", False: "✗", None: ""}
 
 
 def index_info(index: "FactIndex") -> dict[str, Any]:
@@ -106,15 +108,33 @@ def shown_table(shown: Sequence["ShownFact"]) -> Table:
     return table
 
 
-def hits_table(query: FactQuery | str, hits: Sequence["Hit"]) -> Table:
-    """The images that answer a query, best first."""
-    table = Table(title=f"{query}: {len(hits)} images")
+def reading_text(reading: "Reading") -> str:
+    """How plain words were read and what to know about it, in lines; nothing for a query in brackets."""
+    from factlearn.retrieval.sentences import is_sentence
+
+    if not is_sentence(reading.text):
+        return ""
+    lines = [f"read as {reading}"]
+    lines += [f"  {note}" for note in reading.notes]
+    if reading.alternatives:
+        lines.append(f"  or did you mean {' or '.join(map(str, reading.alternatives))}?")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def hits_table(query: FactQuery | str, hits: Sequence["Hit"], rights: Sequence[bool | None] = ()) -> Table:
+    """The images that answer a query, best first; with a column of verdicts if labels decide any."""
+    decided = [right for right in rights if right is not None]
+    summary = f", {sum(decided)} of {len(decided)} right" if decided else ""
+    table = Table(title=f"{query}: {len(hits)} images{summary}")
     units = list(dict.fromkeys(unit for hit in hits for unit in hit.scores))
     for column in ("rank", "score", *units):
         table.add_column(column, justify="right")
+    if decided:
+        table.add_column("right")
     table.add_column("fact")
     table.add_column("image", overflow="fold")
     for rank, hit in enumerate(hits, 1):
         scores = [f"{hit.score:.3f}", *(number(hit.scores.get(unit)) for unit in units)]
-        table.add_row(str(rank), *scores, str(hit.fact or ""), hit.id)
+        marks = [_MARKS[rights[rank - 1]]] if decided else []
+        table.add_row(str(rank), *scores, *marks, str(hit.fact or ""), hit.id)
     return table

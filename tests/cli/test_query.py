@@ -1,0 +1,105 @@
+"""`factlearn query` as users type it, on an index of facts like those of a photo collection."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from factlearn.facts import Fact
+from factlearn.language import LanguageSpace
+from factlearn.retrieval import FactIndex
+from tests.cli.commands import factlearn, output_of
+from tests.retrieval.test_sentences import PHOTO_FACTS
+
+pytestmark = pytest.mark.assets
+
+HORSE, BIKE = Fact("person", "riding", "horse"), Fact("person", "riding", "bike")
+GREEN, RED = (26, 152, 80), (215, 48, 39)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with an index of noisy vectors: many horses, some bikes, one image of everything else."""
+    folder = tmp_path_factory.mktemp("photos")
+    language = LanguageSpace.open("glove-6b-50d", normalise=True)
+    shown = [HORSE] * 60 + [BIKE] * 10 + PHOTO_FACTS
+    targets, _ = language.embed(shown)
+    noise = np.random.default_rng(0).normal(size=targets.shape) * 0.15
+    Image.new("RGB", (20, 20)).save(folder / "photo.png")
+    FactIndex.create(
+        folder / "ix",
+        (targets + noise).astype(np.float32),
+        [f"{number}.png" for number in range(len(shown))],
+        paths=[folder / "photo.png"] * len(shown),
+        language=language,
+        model="m",
+        known_facts=PHOTO_FACTS,
+        facts=shown,
+    )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        ("a man riding a horse", "<person, riding, horse>"),
+        ("dogs", "<dog>"),
+        ("people playing tennis", "<person, playing, tennis>"),
+        ("someone surfing", "<person, surfing>"),
+        ("kid jumping", "<person, jumping>"),
+        ("cyclist", "<person, riding, bike>"),
+        ("person ridng hrose", "<person, riding, horse>"),
+    ],
+)
+def test_plain_sentences_are_answered_and_the_reading_is_printed(place, text, reading):
+    assert f"read as {reading}" in output_of("query", "ix", text, cwd=place)
+    answer = json.loads(output_of("query", "ix", text, "--json", cwd=place))
+    assert answer["query"] == answer["reading"]["query"] == reading
+    assert answer["hits"]
+
+
+def test_words_never_taught_are_named_with_the_nearest_taught_unit(place):
+    assert "cyclist: nearest taught unit is bike" in output_of("query", "ix", "cyclist", cwd=place)
+    assert "read as" not in output_of("query", "ix", "<person, riding, bike>", cwd=place)
+
+
+def test_a_misspelt_unit_suggests_taught_units_for_all_words_at_once(place):
+    done = factlearn("query", "ix", "<perosn, riding, hrose>", cwd=place)
+    assert done.returncode == 2
+    assert re.search(r"'perosn': person,.*'hrose': horse", " ".join(done.stderr.split()))
+
+
+def test_not_excludes_firmly_by_an_adjustable_margin(place):
+    def facts(*options):
+        command = ("query", "ix", "<*, riding>", "--not", "<*, *, horse>", "-k", 10, *options, "--json")
+        return [hit["fact"] for hit in json.loads(output_of(*command, cwd=place))["hits"]]
+
+    assert str(HORSE) not in facts()
+    assert len(facts("--not-margin", 0)) == 10
+    done = factlearn("query", "ix", "<*, riding>", "--not", "<dog>", "--not-margin", 2, cwd=place)
+    assert done.returncode == 2
+    assert "margin" in done.stderr
+
+
+def colours(path):
+    with Image.open(path) as sheet:
+        return {colour for _, colour in sheet.convert("RGB").getcolors(1 << 20)}
+
+
+def test_a_word_that_no_label_uses_gets_no_verdict(place):
+    out = output_of("query", "ix", "<man, riding, horse>", "--sheet", "s.png", "-k", 5, cwd=place)
+    assert "right" not in out
+    assert not colours(place / "s.png") & {GREEN, RED}
+    out = output_of("query", "ix", "a man riding a horse", "--sheet", "s.png", "-k", 5, cwd=place)
+    assert "5 of 5 right" in out
+    assert GREEN in colours(place / "s.png")
+
+
+def test_verdicts_take_the_whole_condition_into_account(place):
+    command = ("query", "ix", "<person>", "--and", "<*, riding>", "--not", "<*, *, bike>", "-k", 150, "--json")
+    for hit in json.loads(output_of(*command, cwd=place))["hits"]:
+        fact = Fact.parse(hit["fact"])
+        said = fact.subject == "person" and fact.predicate == "riding" and fact.object != "bike"
+        assert hit["right"] is said or (hit["right"] is None and fact in (Fact("person"), Fact("bicycle")))
