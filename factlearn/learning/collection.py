@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factlearn.data.classes import ClassSequence
+from factlearn.data.classes import ClassSequence, Pictures
 from factlearn.data.registry import open_source
 from factlearn.data.samples import FactDataset, Sample
 from factlearn.errors import FactlearnError, RunError
@@ -74,12 +74,8 @@ class RunImages:
         changed = [path for path in dict.fromkeys(paths) if path in self.gone or path in self.edited]
         if changed:
             named = ", ".join(map(str, changed[:_NAMED])) + (", ..." if len(changed) > _NAMED else "")
-            what = "1 training photo" if len(changed) == 1 else f"{len(changed)} training photos"
-            have = "has" if len(changed) == 1 else "have"
-            raise RunError(
-                f"{task} cannot be learned: {what} {have} been removed or edited since the task was recorded ({named}); "
-                "restore them."
-            )
+            what = "1 training photo was" if len(changed) == 1 else f"{len(changed)} training photos were"
+            raise RunError(f"{task} cannot be learned: {what} removed or edited since ({named}); restore them.")
 
     def changes(self) -> str:
         """What has changed in a few words; empty if nothing has."""
@@ -141,7 +137,8 @@ def _current_places(run: "Run") -> dict[str, Path]:
         class_photo_id(task.name, path, examples.root): path.absolute()
         for task in now.tasks
         for examples in (task.train, task.test)
-        for path in examples.paths  # type: ignore[union-attr]
+        if isinstance(examples, Pictures)
+        for path in examples.paths
     }
 
 

@@ -34,6 +34,7 @@ from factlearn.progress import say
 
 _FAR = 1e3
 
+
 @dataclass(frozen=True)
 class FactStage:
     """The training images of a stage with the vectors of their facts."""

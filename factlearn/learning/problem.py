@@ -24,6 +24,7 @@ from factlearn.lifelong.strategy import Learner
 from factlearn.models.inputs import Inputs, Reiterable, in_order, open_inputs
 from factlearn.models.network import TwoPartModel
 from factlearn.models.preprocess import View
+from factlearn.progress import say
 
 
 class StageData(Protocol):
@@ -191,12 +192,20 @@ class Problem(ABC):
         The training images come with their targets, which only the empirical Fisher looks at; all others without.
         """
         size = self.config.evaluation.batch_size
-        sources = [self.config.strategy.importance_of(self.tasks[task]) for task in stage]
+        sources = [self._importance_source(task) for task in stage]
         for source in dict.fromkeys(sources):
             if source in ("train", "both"):
                 yield from data.labelled_batches(size)
             if source != "train":
                 yield from in_order(self.images_of(source, stage), size)
+
+    def _importance_source(self, task: int) -> Any:
+        """Where the config has a task's importance measured; if all those photos are gone, on its training images."""
+        source = self.config.strategy.importance_of(self.tasks[task])
+        if self.images.gone and isinstance(source, tuple) and not len(self.named_inputs(source)):
+            say(f"No photo of {', '.join(source)} is left: importance is measured on {self.tasks[task]} itself.")
+            return "train"
+        return source
 
     def images_of(self, source: Any, stage: Sequence[int] = ()) -> Inputs:
         """Unlabelled images: a stage's test images (`test`, `both`), a folder's, or those of named facts or classes."""

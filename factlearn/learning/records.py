@@ -21,7 +21,7 @@ import numpy as np
 from factlearn.data.classes import ClassSequence, ClassTask, Pictures
 from factlearn.data.samples import FactDataset, Sample
 from factlearn.errors import DatasetError, RunError
-from factlearn.facts import Fact
+from factlearn.facts import UNIT_NAMES, Fact
 from factlearn.files import atomic_directory, atomic_write, fingerprint, write_json
 
 Data = FactDataset | ClassSequence
@@ -59,7 +59,8 @@ def rows_of(data: Data) -> list[Row]:
 
 def _fact_rows(data: FactDataset) -> Iterator[Row]:
     for sample in data.samples:
-        units = dict(zip(("subject", "predicate", "object"), (*(sample.fact.units if sample.fact else ()), "", "", "")))
+        fact = sample.fact
+        units = {unit: getattr(fact, unit) if fact else "" for unit in UNIT_NAMES}
         path = str(sample.path.absolute())
         yield {"path": path, "split": sample.split, **units, "id": sample.id, "metadata": dict(sample.metadata)}
 
@@ -89,7 +90,7 @@ def same_photos(one: list[Row], other: list[Row]) -> bool:
     """Whether two lists name the same photos with the same labels and content, wherever they are stored."""
 
     def bare(rows: list[Row]) -> list[Row]:
-        return [{key: value for key, value in row.items() if key not in ("path", "modified")} for row in rows]
+        return [{key: value for key, value in row.items() if key not in ("path", "modified", "task")} for row in rows]
 
     return bare(one) == bare(other)
 

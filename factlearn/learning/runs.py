@@ -71,8 +71,8 @@ def load_tensors(path: Path) -> dict[str, "Tensor"]:
     except FileNotFoundError:
         if (path.parent / "stage.json").is_file() and path.stem in PRUNABLE:
             raise RunError(
-                f"Stage {path.parent.name} of {path.parents[2]} was pruned: its results are kept, its {path.stem} is not; "
-                "use a later stage."
+                f"Stage {path.parent.name} of {path.parents[2]} was pruned: its results are kept, its {path.stem} "
+                "is not; use a later stage."
             ) from None
         raise RunError(f"{path} is missing; the run is not complete, train it with --resume.") from None
     except (OSError, SafetensorError) as error:

@@ -99,6 +99,12 @@ def learn_more(run: Run, names: Sequence[str] = (), *, count: int | None = None)
     return run
 
 
+def how_to_continue(run: Run) -> str:
+    """The command that learns the tasks that are left, or adds one where none is."""
+    left = set(run.task_names()).difference(run.stage(run.check_stage())["tasks"])
+    return f"factlearn learn {run.folder}" if left else how_to_add(run)
+
+
 def how_to_add(run: Run) -> str:
     """The command that adds a task to a run."""
     new = "NEW.csv" if run.config.learn == "facts" else "FOLDER"
