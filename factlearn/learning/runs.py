@@ -348,14 +348,17 @@ class Run:
             }
             write_json(folder / "position.json", position)
 
+    def checkpoint_stage(self) -> int | None:
+        """The stage that the checkpoint is in the middle of, if there is one."""
+        path = self.folder / "checkpoint" / "position.json"
+        return int(_read_json(path)["stage"]) if path.is_file() else None
+
     def checkpoint(self, stage: int) -> Checkpoint | None:
         """The checkpoint in the middle of `stage`, if there is one."""
         folder = self.folder / "checkpoint"
-        if not (folder / "position.json").is_file():
+        if self.checkpoint_stage() != stage:
             return None
         position = _read_json(folder / "position.json")
-        if position["stage"] != stage:
-            return None
         return Checkpoint(
             **position,
             module=load_tensors(folder / "model.safetensors"),

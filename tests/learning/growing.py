@@ -5,12 +5,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from factlearn.files import write_json
 from factlearn.learning.additions import learn_data
 from factlearn.learning.runs import Run
-from tests.conftest import COLOURS, FACTS, draw, draw_shape
+from tests.conftest import FACTS, draw, draw_shape
 from tests.learning.helpers import learn
 
 PLANNED, LATER = FACTS[:4], FACTS[4:]
@@ -93,20 +91,9 @@ def classes_life(shapes_config, folder):
                 for seed in range(6):
                     side = "train" if seed < 4 else "test"
                     draw_shape(task / side / colour / f"{seed}.png", shape, colour, seed + 10 * place)
-    assert set(COLOURS) >= {"red", "green", "blue"}
     training = {**shapes_config["training"], "epochs": 2}
     configs = [
         {**shapes_config, "data": {"source": "folder", "root": str(folder / f"shapes-{count}")}, "training": training}
         for count in (3, 5)
     ]
     return Life(*configs, [folder / "later-4", folder / "later-5"], folder / "shapes-3")
-
-
-@pytest.fixture
-def facts(config, tmp_path):
-    return facts_life(config, tmp_path)
-
-
-@pytest.fixture
-def classes(shapes_config, tmp_path):
-    return classes_life(shapes_config, tmp_path)
