@@ -82,9 +82,13 @@ class RunResult:
         """Forgetting and backward transfer; None where tasks were not learned one after the other."""
         if not self.in_turn:
             return None
-        rows = self.matrix(rule)
-        kept = [column for column in range(len(rows)) if all(row[column] is not None for row in rows[column:])]
+        rows, kept = self.matrix(rule), self.followed(rule)
         return forgetting([[rows[i][j] for j in kept if j <= i] for i in kept])
+
+    def followed(self, rule: str | None = None) -> list[int]:
+        """The positions of the tasks that could be evaluated after every stage since they were learned."""
+        rows = self.matrix(rule)
+        return [column for column in range(len(rows)) if all(row[column] is not None for row in rows[column:])]
 
     def just_learned(self) -> float | None:
         """Mean over tasks of the measure just after each was learned; None where tasks were learned together."""

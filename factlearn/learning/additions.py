@@ -68,7 +68,10 @@ def _check_method(run: Run) -> None:
 
 def _open(run: Run, path: Path) -> Data:
     if not isinstance(run.config, ClassesConfig):
-        return open_new_facts(path)
+        dataset = open_new_facts(path)
+        if not len(dataset.of_split("test")) and not run.images.remaining(run.data.of_split("test").samples):
+            raise DatasetError(f"{path} has no test images, and none of {run.folder} is left; mark some rows as test.")
+        return dataset
     tasks = run.tasks_json()
     if tasks.get("values") is not None:
         raise RunError(f"{run.folder} learned from rows of {tasks['values']} numbers; photos cannot be added to it.")
