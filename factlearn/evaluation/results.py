@@ -79,11 +79,9 @@ class RunResult:
         return [stage.subsets().get(name) for stage in self.evaluations]
 
     def forgetting(self, rule: str | None = None) -> Forgetting | None:
-        """Forgetting and backward transfer; None where tasks were not learned one after the other."""
-        if not self.in_turn:
-            return None
-        rows, kept = self.matrix(rule), self.followed(rule)
-        return forgetting([[rows[i][j] for j in kept if j <= i] for i in kept])
+        """Forgetting and backward transfer; None where tasks were learned together or their photos are gone."""
+        rows, kept = self.matrix(rule), self.followed(rule) if self.in_turn else []
+        return forgetting([[rows[i][j] for j in kept if j <= i] for i in kept]) if kept else None
 
     def followed(self, rule: str | None = None) -> list[int]:
         """The positions of the tasks that could be evaluated after every stage since they were learned."""
