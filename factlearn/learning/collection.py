@@ -30,6 +30,7 @@ class RunImages:
         gone: photos that no longer exist.
         edited: photos whose content is no longer the recorded one.
         new: how many images the source has now that the run does not know.
+        dropped: how many images that still exist the source no longer lists.
     """
 
     first: Data
@@ -38,6 +39,7 @@ class RunImages:
     gone: frozenset[Path] = frozenset()
     edited: frozenset[Path] = frozenset()
     new: int = 0
+    dropped: int = 0
 
     @cached_property
     def whole(self) -> Data:
@@ -81,6 +83,7 @@ class RunImages:
         """What has changed in a few words; empty if nothing has."""
         counts = (
             (self.new, "new row ignored", "new rows ignored"),
+            (self.dropped, "row no longer listed", "rows no longer listed"),
             (len(self.gone), "photo gone", "photos gone"),
             (len(self.edited), "photo edited", "photos edited"),
         )
@@ -98,20 +101,23 @@ def open_images(run: "Run") -> RunImages:
     if record is None:
         first = open_source(run.config.data, run.config.seed)
         run.check_data(first.fingerprint)
-        new = 0
+        new, dropped = 0, set()
     else:
         places = _current_places(run)
         record = record.moved(places)
         first = record.data
         new = len(places.keys() - {row["id"] for row in record.rows})
+        dropped = {Path(row["path"]) for row in record.rows if places and row["id"] not in places}
     compared = [each.compare() for each in (record, *records.values()) if each is not None]
+    gone = frozenset().union(*(gone for gone, _ in compared))
     images = RunImages(
         first,
         {name: each.data for name, each in records.items()},
         {name: each.about["epochs"] for name, each in records.items() if each.about.get("epochs")},
-        frozenset().union(*(gone for gone, _ in compared)),
+        gone,
         frozenset().union(*(edited for _, edited in compared)),
         new,
+        len(dropped - gone),
     )
     if images.changes():
         say(f"The data of {run.folder} has changed since it was recorded: {images.changes()}.")
