@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from factlearn import __version__
-from factlearn.cli import assets, experiments, index, learning
+from factlearn.cli import assets, experiments, index, learning, runs
 from factlearn.cli.demo import demo
 from factlearn.cli.query import query
 from factlearn.cli.registries import list_
@@ -25,6 +25,7 @@ app.command()(query)
 app.command()(demo)
 app.command("list")(list_)
 app.add_typer(index.app, name="index")
+app.add_typer(runs.app, name="runs")
 app.add_typer(assets.app, name="assets")
 
 _INTERRUPTED = 130

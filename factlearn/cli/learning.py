@@ -110,8 +110,10 @@ def adapt(
     from factlearn.learning.adaptation import adapt as adapt_run
 
     source: Any = read_patterns(facts) if facts else images.expanduser().resolve() if images else class_
-    adapt_run(opened, source, out)
-    print(f"{out}: adapted; continue with: factlearn learn {out}")
+    adapted = adapt_run(opened, source, out)
+    from factlearn.learning.training import how_to_continue
+
+    print(f"{out}: adapted; continue with: {how_to_continue(adapted)}")
 
 
 def learn(
@@ -120,15 +122,37 @@ def learn(
         list[str] | None, typer.Option(help="A task by name; repeat for more; all that are left if not given.")
     ] = None,
     tasks: Annotated[int | None, typer.Option(min=1, help="Learn at most this many tasks.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Add a task from new data: a manifest of facts, or a folder of class folders.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the added task; that of --data if not given.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Epochs for the added task; as in the run's config if not given.")
+    ] = None,
 ) -> None:
-    """Learn the next tasks of a run."""
+    """Learn the next tasks of a run, or teach it something new with --data, any number of times.
+
+    Photos of earlier tasks need not exist any more. After an interruption, the same command resumes.
+    """
+    from factlearn.errors import RunError
     from factlearn.learning.runs import Run
 
     opened = Run.open(run)
+    if data is None and (name is not None or epochs is not None):
+        raise RunError("--name and --epochs describe an added task; give its data with --data.")
+    if data is not None and (task or tasks is not None):
+        raise RunError("--task and --tasks choose among the run's own tasks; leave them out with --data.")
     from factlearn.cli.tables.results import matrix_table
-    from factlearn.learning.training import learn_more
 
-    show(matrix_table(learn_more(opened, task or (), count=tasks).result()))
+    if data is not None:
+        from factlearn.learning.additions import learn_data
+
+        learned = learn_data(opened, data, name=name, epochs=epochs)
+    else:
+        from factlearn.learning.training import learn_more
+
+        learned = learn_more(opened, task or (), count=tasks)
+    show(matrix_table(learned.result()))
 
 
 def importance(

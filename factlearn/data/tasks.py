@@ -82,8 +82,12 @@ class TaskSplit:
         write_json(path, self.to_json())
 
     @classmethod
-    def load(cls, path: Path) -> "TaskSplit":
-        """Read a split that `save` wrote, or a hand-written one with at least `tasks: [{name, facts}]`."""
+    def load(cls, path: Path, *, disjoint: bool = True) -> "TaskSplit":
+        """Read a split that `save` wrote, or a hand-written one with at least `tasks: [{name, facts}]`.
+
+        Args:
+            disjoint: refuse a fact in two tasks; a task added to a run may bring new photos of a known fact.
+        """
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
             tasks = tuple(
@@ -101,13 +105,13 @@ class TaskSplit:
                 f"{path} is not a readable task split ({error}); make it with `factlearn split`."
             ) from error
         split = cls(raw.get("method", "file"), tasks, raw.get("details", {}))
-        split._check_disjoint(path)
+        split._check(path, disjoint)
         return split
 
-    def _check_disjoint(self, path: Path) -> None:
+    def _check(self, path: Path, disjoint: bool) -> None:
         counts = Counter(fact for task in self.tasks for fact in task.facts)
         repeated = [str(fact) for fact, count in counts.items() if count > 1]
-        if repeated:
+        if repeated and disjoint:
             raise DatasetError(f"{path}: {repeated[0]} is in {counts[Fact.parse(repeated[0])]} tasks; keep it in one.")
         if not self.tasks or not all(task.facts for task in self.tasks):
             raise DatasetError(f"{path}: every task needs at least one fact.")

@@ -34,8 +34,8 @@ class Predictions:
         return float(np.mean((self.free_task == task) & (self.free_class == labels)))
 
     def class_accuracy(self, label: int, labels: Labels) -> float:
-        """Accuracy on one class's images, the task's own head chosen."""
-        return float(np.mean(self.own[labels == label] == label))
+        """Accuracy on one class's images, those gone left out, the task's own head chosen."""
+        return float(np.mean(self.own[(labels == label) & (self.own >= 0)] == label))
 
 
 @dataclass(frozen=True)

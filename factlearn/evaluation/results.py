@@ -79,12 +79,14 @@ class RunResult:
         return [stage.subsets().get(name) for stage in self.evaluations]
 
     def forgetting(self, rule: str | None = None) -> Forgetting | None:
-        """Forgetting and backward transfer; None where tasks were not learned one after the other."""
-        if not self.in_turn:
-            return None
+        """Forgetting and backward transfer; None where tasks were learned together or their photos are gone."""
+        rows, kept = self.matrix(rule), self.followed(rule) if self.in_turn else []
+        return forgetting([[rows[i][j] for j in kept if j <= i] for i in kept]) if kept else None
+
+    def followed(self, rule: str | None = None) -> list[int]:
+        """The positions of the tasks that could be evaluated after every stage since they were learned."""
         rows = self.matrix(rule)
-        kept = [column for column in range(len(rows)) if all(row[column] is not None for row in rows[column:])]
-        return forgetting([[rows[i][j] for j in kept if j <= i] for i in kept])
+        return [column for column in range(len(rows)) if all(row[column] is not None for row in rows[column:])]
 
     def just_learned(self) -> float | None:
         """Mean over tasks of the measure just after each was learned; None where tasks were learned together."""
@@ -93,13 +95,19 @@ class RunResult:
 
     def forward_transfer(self) -> float | None:
         """How much better the nearest class mean of the features tells a task's classes just before the task is
-        learned than at the beginning of the run, over all tasks but the first; None for facts."""
+        learned than at the beginning of the run, over all tasks planned but the first; None for facts."""
         stages = [self.record(number).get("nearest_mean") for number in range(1, len(self.learned) + 1)]
-        names = self.tasks[1 : len(stages)]
-        if not self.in_turn or not names or None in stages:
+        if not self.in_turn or None in stages:
             return None
         first: Any = stages[0]
-        return fmean(stages[place][name] - first[name] for place, name in enumerate(names, 1))  # type: ignore[index]
+        places = [
+            (place, name)
+            for place, name in enumerate(self.tasks[1 : len(stages)], 1)
+            if name in first and name in stages[place]  # type: ignore[operator]
+        ]
+        if not places:
+            return None
+        return fmean(stages[place][name] - first[name] for place, name in places)  # type: ignore[index]
 
     def record(self, stage: int) -> Mapping[str, Any]:
         """What was recorded of a stage (from 1) besides its metrics: seconds, memory."""

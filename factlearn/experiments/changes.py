@@ -36,11 +36,13 @@ def _fact_changes(result: RunResult) -> list[Change]:
     tasks = {task.name: task.facts for task in result.run.tasks().tasks}
     changes: list[Change] = []
     before: set[str] = set()
+    seen: set[str] = set()
     for learned, evaluation in list(zip(result.learned, result.evaluations, strict=True))[:-1]:
         then = evaluation.exact.whole.average_precision
         for task in (name for name in learned if name not in before):
-            names = [str(fact) for fact in tasks[task] if str(fact) in then]
+            names = [name for name in map(str, tasks[task]) if name in then and name in final and name not in seen]
             changes += [Change(name, task, then[name], final[name]) for name in names]
+            seen.update(names)  # a task added later may bring new photos of a known fact
         before.update(learned)
     return changes
 
@@ -53,7 +55,7 @@ def _class_changes(result: RunResult) -> list[Change]:
         Change(name, task.name, value, final[name])
         for place, task in enumerate(result.run.data.tasks[: len(result.learned) - 1])
         for name, value in class_accuracies(result, place + 1).items()
-        if name in {class_title(task, label) for label in range(len(task.classes))}
+        if name in final and name in {class_title(task, label) for label in range(len(task.classes))}
     ]
 
 
@@ -63,12 +65,15 @@ def class_title(task: Any, label: int) -> str:
 
 
 def class_accuracies(result: RunResult, stage: int) -> dict[str, float]:
-    """Accuracy on the test images of every class learned by a stage (from 1), its task's own head chosen."""
+    """Accuracy on the test images of every class learned by a stage (from 1), its task's own head chosen.
+
+    A class whose test images were all gone by then is left out.
+    """
     predictions = test_predictions(result.run, stage)
     return {
         class_title(task, label): each.class_accuracy(label, task.test.labels)
         for each, task in zip(predictions, result.run.data.tasks, strict=False)
-        for label in sorted(set(task.test.labels.tolist()))
+        for label in sorted(set(task.test.labels[each.own >= 0].tolist()))
     }
 
 

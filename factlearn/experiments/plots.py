@@ -94,7 +94,7 @@ def forgetting_bars(results: Mapping[str, RunResult]) -> Plot | None:
     rows = [
         [method, results[method].tasks[place], value]
         for method, found in lost.items()
-        for place, value in enumerate(found.per_task)
+        for place, value in zip(results[method].followed(), found.per_task, strict=False)
     ]
     rows += [[method, "average", found.average] for method, found in lost.items()]
     groups = [*dict.fromkeys(row[1] for row in rows if row[1] != "average"), "average"]

@@ -1,8 +1,7 @@
 """Learning classes: each task has classes, and a head, of its own."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,10 +13,12 @@ from torch import Tensor
 from factlearn.data.classes import ClassSequence, Examples, Pictures, Rows
 from factlearn.data.registry import open_classes
 from factlearn.errors import ConfigError, RunError
-from factlearn.evaluation.classes import ClassEvaluation, Predictions, evaluate_predictions
+from factlearn.evaluation.classes import ClassEvaluation, Predictions
 from factlearn.files import write_json
+from factlearn.learning.collection import RunImages
 from factlearn.learning.config import ClassesConfig
 from factlearn.learning.problem import Judgement, Preparation, Problem, StageData, augmentation_views
+from factlearn.learning.records import about_data, rows_of, write_record
 from factlearn.learning.runs import Run
 from factlearn.learning.seeds import seed_initial_weights
 from factlearn.lifelong.memory import bytes_of
@@ -29,6 +30,8 @@ from factlearn.models.network import TwoPartModel
 from factlearn.models.preprocess import PLAIN, View
 
 _PARTS = ("own", "task", "class")
+GONE = -1
+"""What stands for the prediction of a test image that no longer exists."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,8 @@ class ClassProblem(Problem):
         config: ClassesConfig,
         model: MultiHeadClassifier,
         tasks: list[str],
-        sequence: ClassSequence | None = None,
     ) -> None:
         self.config, self.model, self.tasks = config, model, tasks
-        if sequence is not None:
-            self.sequence = sequence
 
     @classmethod
     def plan(cls, config: Any) -> Self:
@@ -110,7 +110,8 @@ class ClassProblem(Problem):
             )
         seed_initial_weights(config.seed)
         model = build_classifier(config.model, [len(task.classes) for task in sequence.tasks], sequence.row_length)
-        problem = cls(config, model, [task.name for task in sequence.tasks], sequence)
+        problem = cls(config, model, [task.name for task in sequence.tasks])
+        problem.images = RunImages(sequence)
         for task in range(len(problem.tasks)):
             problem.importance_head(task)
         return problem
@@ -120,21 +121,35 @@ class ClassProblem(Problem):
         """The problem of a run directory."""
         assert isinstance(run.config, ClassesConfig)
         assert isinstance(model, MultiHeadClassifier)
-        return cls(run.config, model, run.task_names())
+        problem = cls(run.config, model, run.task_names())
+        problem._run = run
+        return problem
 
     @staticmethod
-    def network(run: Run, stage: int) -> MultiHeadClassifier:
-        """The network of a run, its weights not yet loaded; the heads of the tasks learned by then answer."""
+    def network(run: Run, stage: int | None = None, *, pretrained: bool = False) -> MultiHeadClassifier:
+        """The network of a run with the heads that it had at a stage; those of the tasks learned by then answer."""
         assert isinstance(run.config, ClassesConfig)
         counts = [len(classes) for _, classes in class_names(run)]
-        model = build_classifier(run.config.model, counts, run.tasks_json().get("values"), pretrained=False)
-        model.suffix.open = len(run.stage(stage)["tasks"])
+        if stage is not None:
+            later = len(run.additions()) - len(run.stage(stage).get("added", ()))
+            counts = counts[: len(counts) - later]
+        model = build_classifier(run.config.model, counts, run.tasks_json().get("values"), pretrained=pretrained)
+        if stage is not None:
+            model.suffix.open = len(run.stage(stage)["tasks"])
         return model
 
-    @cached_property
+    def load_learned(self, state: dict[str, Tensor]) -> None:
+        """Take the weights that a stage left; heads of tasks added since keep their initial ones."""
+        own = self.model.suffix.state_dict()
+        heads = {name: value for name, value in own.items() if name.startswith("heads.") and name not in state}
+        super().load_learned({**heads, **state})
+
+    @property
     def sequence(self) -> ClassSequence:
         """The tasks with their images."""
-        return open_classes(self.config.data, self.config.seed)
+        whole = self.images.whole
+        assert isinstance(whole, ClassSequence)
+        return whole
 
     @property
     def fingerprint(self) -> str:
@@ -142,16 +157,38 @@ class ClassProblem(Problem):
         return self.sequence.fingerprint
 
     def save(self, run: Run) -> dict[str, Any]:
+        """Write the tasks and the record of all photos."""
+        self.save_tasks(run)
+        if self.sequence.row_length is None:
+            write_record(run.folder / "data", rows_of(self.sequence), about_data(self.sequence))
+        return {"data": self.sequence.name}
+
+    def save_tasks(self, run: Run) -> None:
         """Write the tasks and their classes, in the order of the heads."""
         tasks = [{"name": task.name, "classes": list(task.classes)} for task in self.sequence.tasks]
         about = {"data": self.sequence.name, "values": self.sequence.row_length, "tasks": tasks}
         write_json(run.folder / "tasks.json", about)
-        return {"data": self.sequence.name}
+
+    def training_photos(self, task: int) -> Sequence[Path]:
+        """The photos that a task is learned from."""
+        return getattr(self.sequence.tasks[task].train, "paths", ())
 
     def reorder(self, names: Sequence[str]) -> None:
         """Heads are in the order of the tasks, so that another order is refused."""
         if list(names) != self.tasks:
             raise RunError(f"A classifier learns its tasks in order: {', '.join(self.tasks)}; name the next ones.")
+
+    def _remaining(self, examples: Examples) -> Examples:
+        """The examples whose photos are still there."""
+        if isinstance(examples, Rows):
+            return examples
+        kept = self._rows_remaining(examples)
+        return replace(examples, paths=tuple(examples.paths[row] for row in kept), labels=examples.labels[kept])
+
+    def _rows_remaining(self, examples: Examples) -> list[int]:
+        paths = () if isinstance(examples, Rows) else examples.paths
+        gone = self.images.gone.intersection(paths)
+        return [row for row in range(len(examples)) if not gone or paths[row] not in gone]
 
     def _inputs(self, examples: Sequence[Examples], views: Sequence[View] = (PLAIN,)) -> Inputs:
         """What the learning part is fed for these examples, one group after the other."""
@@ -187,10 +224,13 @@ class ClassProblem(Problem):
         """The nearest-mean accuracy of tasks that are not learned yet, see `nearest_mean_accuracy`."""
         found = {}
         for task in (self.sequence.tasks[number] for number in tasks):
-            train, test = (self._inputs([side]) for side in (task.train, task.test))
+            train, test = (self._remaining(side) for side in (task.train, task.test))
+            if not len(train) or not len(test):
+                continue
             size = self.config.evaluation.batch_size
+            inputs = [self._inputs([side]) for side in (train, test)]
             found[task.name] = nearest_mean_accuracy(
-                self.model.suffix, train, task.train.labels, test, task.test.labels, size
+                self.model.suffix, inputs[0], train.labels, inputs[1], test.labels, size
             )
         return found
 
@@ -227,30 +267,40 @@ class ClassProblem(Problem):
         return learner
 
     def test_inputs(self, stage: Sequence[int]) -> Inputs:
-        """The test images of a stage's tasks."""
-        return self._inputs([self.sequence.tasks[task].test for task in stage])
+        """The test images of a stage's tasks, those that remain."""
+        return self._inputs([self._remaining(self.sequence.tasks[task].test) for task in stage])
 
     def named_inputs(self, names: Sequence[str]) -> Inputs:
-        """The training images of classes."""
+        """The training images of classes, those that remain."""
         places = [self.sequence.find_class(name) for name in names]
-        return self._inputs([self.sequence.tasks[task].train.of_class(label) for task, label in places])
+        return self._inputs(
+            [self._remaining(self.sequence.tasks[task].train.of_class(label)) for task, label in places]
+        )
 
     def judge(self, learned: Sequence[int]) -> Judgement:
-        """Classify the test images of the tasks learned."""
+        """Classify the test images of the tasks learned, those that remain.
+
+        Raises:
+            RunError: if none remains.
+        """
         size = self.config.evaluation.batch_size
         tasks = self.sequence.tasks[: len(learned)]
-        found = [
-            predict_task(self.model.suffix, self._inputs([task.test]), number, len(tasks), size)
-            for number, task in enumerate(tasks)
-        ]
-        outputs = {
-            f"{task.name}.{part}": torch.from_numpy(values.astype(np.int32))
-            for task, columns in zip(tasks, found, strict=True)
-            for part, values in zip(_PARTS, columns, strict=True)
-        }
-        predictions = [Predictions(*columns) for columns in found]
-        labels = [task.test.labels for task in tasks]
-        return Judgement(outputs, evaluate_predictions([task.name for task in tasks], labels, predictions))
+        outputs, accuracy, task_free = {}, {}, {}
+        for number, task in enumerate(tasks):
+            test = self._remaining(task.test)
+            columns = [np.full(len(task.test), GONE, np.int64) for _ in _PARTS]
+            if len(test):
+                found = predict_task(self.model.suffix, self._inputs([test]), number, len(tasks), size)
+                said = Predictions(*found)
+                accuracy[task.name] = said.accuracy(test.labels)
+                task_free[task.name] = said.task_free_accuracy(number, test.labels)
+                for column, values in zip(columns, found, strict=True):
+                    column[self._rows_remaining(task.test)] = values
+            for part, column in zip(_PARTS, columns, strict=True):
+                outputs[f"{task.name}.{part}"] = torch.from_numpy(column.astype(np.int32))
+        if not accuracy:
+            raise RunError(f"None of the test photos of {self.sequence.name} exists any more; restore some.")
+        return Judgement(outputs, ClassEvaluation(accuracy, task_free))
 
     def model_bytes(self, learned: Sequence[int]) -> int:
         """The network with the heads of the tasks learned so far."""
@@ -267,7 +317,7 @@ def class_names(run: Run) -> list[tuple[str, list[str]]]:
 
 
 def test_predictions(run: Run, stage: int) -> list[Predictions]:
-    """What a stage's network said of the test images of each task learned by then."""
+    """What a stage's network said of the test images of each task learned by then; `GONE` of those it never saw."""
     tensors = run.outputs(stage)
     try:
         return [

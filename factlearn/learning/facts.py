@@ -1,8 +1,9 @@
 """Learning facts: images are embedded where the language space has their facts' units."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,13 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from factlearn.data.registry import open_facts
-from factlearn.data.samples import FactDataset
+from factlearn.data.samples import FactDataset, Sample
 from factlearn.data.tasks import Task, TaskSplit, choose_facts, make_tasks
+from factlearn.errors import RunError
 from factlearn.evaluation.facts import FactEvaluation, evaluate_vectors
 from factlearn.facts import Fact
+from factlearn.files import atomic_directory
 from factlearn.language import LanguageSpace
+from factlearn.learning.collection import RunImages
 from factlearn.learning.config import FactsConfig
 from factlearn.learning.problem import Judgement, Problem, StageData, augmentation_views
+from factlearn.learning.records import about_data, rows_of, write_record
 from factlearn.learning.runs import Run
 from factlearn.learning.seeds import seed_initial_weights
 from factlearn.lifelong.memory import bytes_of
@@ -26,6 +31,8 @@ from factlearn.models.inference import embed_inputs
 from factlearn.models.inputs import Inputs, in_order, open_inputs, shuffled
 from factlearn.models.network import TwoPartModel
 from factlearn.progress import say
+
+_FAR = 1e3
 
 
 @dataclass(frozen=True)
@@ -73,11 +80,8 @@ class FactProblem(Problem):
         model: FactEmbedder,
         language: LanguageSpace,
         split: TaskSplit,
-        dataset: FactDataset | None = None,
     ) -> None:
         self.config, self.model, self.language, self.split = config, model, language, split
-        if dataset is not None:
-            self.dataset = dataset
 
     @classmethod
     def plan(cls, config: Any) -> Self:
@@ -87,24 +91,30 @@ class FactProblem(Problem):
         split = make_tasks(config.tasks, dataset, language, config.seed)
         subset_facts(config, dataset)
         seed_initial_weights(config.seed)
-        return cls(config, build_embedder(config.model, language.dimension), language, split, dataset)
+        problem = cls(config, build_embedder(config.model, language.dimension), language, split)
+        problem.images = RunImages(dataset)
+        return problem
 
     @classmethod
     def of_run(cls, run: Run, model: TwoPartModel[Any]) -> Self:
         """The problem of a run directory."""
         assert isinstance(run.config, FactsConfig)
         assert isinstance(model, FactEmbedder)
-        return cls(run.config, model, run.language(), run.tasks())
+        problem = cls(run.config, model, run.language(), run.tasks())
+        problem._run = run
+        return problem
 
     @staticmethod
-    def network(run: Run, stage: int) -> FactEmbedder:
-        """The network of a run, its weights not yet loaded."""
-        return build_embedder(run.config.model, run.language().dimension, pretrained=False)
+    def network(run: Run, stage: int | None = None, *, pretrained: bool = False) -> FactEmbedder:
+        """The network of a run, which does not grow with its tasks."""
+        return build_embedder(run.config.model, run.language().dimension, pretrained=pretrained)
 
-    @cached_property
+    @property
     def dataset(self) -> FactDataset:
         """The images and their facts."""
-        return open_facts(self.config.data, self.config.seed)
+        whole = self.images.whole
+        assert isinstance(whole, FactDataset)
+        return whole
 
     @property
     def fingerprint(self) -> str:
@@ -117,10 +127,15 @@ class FactProblem(Problem):
         return [task.name for task in self.split.tasks]
 
     def save(self, run: Run) -> dict[str, Any]:
-        """Write the tasks and the language space."""
-        self.split.save(run.folder / "tasks.json")
-        self.language.save(run.folder / "language")
+        """Write the tasks, the language space and the record of all photos."""
+        self.save_tasks(run)
+        save_language(run, self.language)
+        write_record(run.folder / "data", rows_of(self.dataset), about_data(self.dataset))
         return {"data": self.dataset.name, "language_fingerprint": self.language.fingerprint}
+
+    def save_tasks(self, run: Run) -> None:
+        """Write the tasks in their order."""
+        self.split.save(run.folder / "tasks.json")
 
     def reorder(self, names: Sequence[str]) -> None:
         """Learn the tasks in another order from now on."""
@@ -136,9 +151,26 @@ class FactProblem(Problem):
         names = " + ".join(self.tasks[task] for task in stage)
         return f"{names}, {len(self.stage_facts(stage))} facts, {len(data.inputs)} images"
 
+    def _samples(self, stage: Sequence[int], split: str) -> list[Sample]:
+        """The images of a stage's facts; a fact that two tasks teach has different images in each."""
+        parts: dict[int, tuple[FactDataset, list[int]]] = {}
+        for task in stage:
+            part = self.images.of_task(self.tasks[task])
+            assert isinstance(part, FactDataset)
+            parts.setdefault(id(part), (part, []))[1].append(task)
+        return [
+            sample
+            for part, tasks in parts.values()
+            for sample in part.of_split(split).of_facts(self.stage_facts(tasks)).samples
+        ]
+
+    def training_photos(self, task: int) -> list[Path]:
+        """The photos that a task is learned from."""
+        return [sample.path for sample in self._samples([task], "train")]
+
     def stage_data(self, stage: Sequence[int]) -> FactStage:
         """The training images of a stage, under every view that augmentation draws from."""
-        samples = self.dataset.of_split("train").of_facts(self.stage_facts(stage)).samples
+        samples = self._samples(stage, "train")
         views = augmentation_views(self.config.training)
         vectors, mask = self.language.embed([sample.fact for sample in samples if sample.fact])
         inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
@@ -148,26 +180,35 @@ class FactProblem(Problem):
         )
 
     def test_inputs(self, stage: Sequence[int]) -> Inputs:
-        """The test images of a stage's facts."""
-        samples = self.dataset.of_split("test").of_facts(self.stage_facts(stage)).samples
+        """The test images of a stage's facts, those that remain."""
+        samples = self.images.remaining(self._samples(stage, "test"))
         return open_inputs(self.model, [sample.path for sample in samples])
 
     def named_inputs(self, names: Sequence[str]) -> Inputs:
-        """The training images of facts or patterns."""
+        """The training images of facts or patterns, those that remain."""
         train = self.dataset.of_split("train")
-        samples = train.of_facts(choose_facts(names, train.facts, report=say)).samples
+        samples = self.images.remaining(train.of_facts(choose_facts(names, train.facts, report=say)).samples)
         return open_inputs(self.model, [sample.path for sample in samples])
 
     @cached_property
     def _all_test_inputs(self) -> Inputs:
-        return open_inputs(self.model, [sample.path for sample in self.dataset.of_split("test").samples])
+        remaining = self.images.remaining(self.dataset.of_split("test").samples)
+        if not remaining:
+            raise RunError(f"None of the test photos of {self.dataset.name} exists any more; restore some.")
+        return open_inputs(self.model, [sample.path for sample in remaining])
 
     def judge(self, learned: Sequence[int]) -> Judgement:
-        """Embed the test images and measure MAP."""
+        """Embed the test images that remain and measure MAP."""
         vectors = embed_inputs(self.model.suffix, self._all_test_inputs, self.config.evaluation.batch_size)
         tasks = [self.split.tasks[task] for task in learned]
-        evaluation = evaluate_facts(self.config, self.dataset, self.language, tasks, vectors)
-        return Judgement({"vectors": torch.from_numpy(vectors)}, evaluation)
+        gone = self.images.gone
+        kept = [sample for sample in self.dataset.samples if sample.split != "test" or sample.path not in gone]
+        dataset = replace(self.dataset, samples=tuple(kept))
+        outputs = {"vectors": torch.from_numpy(vectors)}
+        if len(kept) < len(self.dataset):
+            test = self.dataset.of_split("test").samples
+            outputs["rows"] = torch.tensor([row for row, sample in enumerate(test) if sample.path not in gone])
+        return Judgement(outputs, evaluate_facts(self.config, dataset, self.language, tasks, vectors))
 
     def model_bytes(self, learned: Sequence[int]) -> int:
         """The whole network's size."""
@@ -203,6 +244,27 @@ def subset_facts(config: FactsConfig, dataset: FactDataset) -> dict[str, list[Fa
     return {name: choose_facts(patterns, facts) for name, patterns in config.evaluation.subsets.items()}
 
 
+def save_language(run: Run, language: LanguageSpace) -> None:
+    """Write the language space of a run, in place of the one before."""
+    with atomic_directory(run.folder / "language") as folder:
+        language.save(folder)
+
+
 def test_vectors(run: Run, stage: int) -> NDArray[np.float32]:
-    """The vectors [N, 3, D] that a stage's network gave the test images."""
-    return run.outputs(stage)["vectors"].numpy()
+    """The vectors [N, 3, D] that a stage's network gave the test images of `run.data`, in their order.
+
+    A photo that was gone by then has the vector of the last stage that saw it, which is still comparable; one that was
+    added later is far from every fact.
+    """
+    outputs = run.outputs(stage)
+    vectors: NDArray[np.float32] = outputs["vectors"].numpy()
+    if "rows" not in outputs and not run.additions():
+        return vectors
+    count = len(run.data.of_split("test"))
+    if stage > 1 and "rows" in outputs:
+        filled = test_vectors(run, stage - 1).copy()
+    else:
+        filled = np.full((count, *vectors.shape[1:]), _FAR, np.float32)
+    rows = outputs["rows"].numpy() if "rows" in outputs else np.arange(len(vectors))
+    filled[rows] = vectors
+    return filled

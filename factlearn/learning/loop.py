@@ -26,7 +26,7 @@ def learn_stage(
     prepared: Preparation,
 ) -> tuple[Learner, int]:
     """Learn one stage, from its checkpoint if there is one; the learner, and the bytes the strategy held meanwhile."""
-    config, suffix = run.config.training, problem.model.suffix
+    config, suffix = problem.training(stage), problem.model.suffix
     optimizer = make_optimizer(problem.model, config)
     checkpoint = run.checkpoint(number)
     first_epoch = checkpoint.epoch if checkpoint else 0

@@ -66,7 +66,8 @@ def predict(
 
 
 def _facts(run: Run, paths: Sequence[Path], tasks: Sequence[str], top: int, stage: int) -> list[Guess]:
-    known = [(fact, task.name) for task in run.tasks().tasks if task.name in tasks for fact in task.facts]
+    taught = {fact: task.name for task in run.tasks().tasks if task.name in tasks for fact in task.facts}
+    known = list(taught.items())
     vectors, _ = embed_images(load_model(run, stage), paths)
     scores = fact_scores(vectors, *run.language().embed([fact for fact, _ in known]))
     labels = [(task, str(fact)) for fact, task in known]

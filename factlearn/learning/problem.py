@@ -8,18 +8,23 @@ adaptation and every command know only this interface.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 from torch import Tensor
 
+from factlearn.errors import RunError
 from factlearn.images import find_images
+from factlearn.learning.collection import RunImages
 from factlearn.learning.config import RunConfig, TrainingConfig
-from factlearn.learning.runs import Run
+from factlearn.learning.runs import Run, load_tensors
+from factlearn.learning.seeds import seed_initial_weights
 from factlearn.lifelong.strategy import Learner
 from factlearn.models.inputs import Inputs, Reiterable, in_order, open_inputs
 from factlearn.models.network import TwoPartModel
 from factlearn.models.preprocess import View
+from factlearn.progress import say
 
 
 class StageData(Protocol):
@@ -70,6 +75,7 @@ class Problem(ABC):
     Attributes:
         config: of the run.
         model: the network, in whatever state it is.
+        images: of all tasks.
         tasks: the names of the tasks, in the order in which they are learned. A stage is a list of their positions.
     """
 
@@ -77,11 +83,30 @@ class Problem(ABC):
     config: RunConfig
     model: TwoPartModel[Any]
     tasks: list[str]
+    _run: Run | None = None
+
+    @cached_property
+    def images(self) -> RunImages:
+        """The images of all tasks, opened when they are first needed."""
+        assert self._run is not None
+        return self._run.images
 
     @classmethod
     @abstractmethod
     def plan(cls, config: RunConfig) -> Self:
         """A new problem: data opened and checked, tasks made, the network built with its pretrained weights."""
+
+    @classmethod
+    def resumed(cls, run: Run) -> Self:
+        """The problem of a run that is to learn more: its network has every task's head, with initial weights.
+
+        Learned weights are loaded where learning continues. Initial weights follow from the seed and the place of their
+        task alone, so that a task added later starts as if it had been planned.
+        """
+        seed_initial_weights(run.config.seed)
+        model = cls.network(run, pretrained=not run.finished_stages())
+        model.prefix.load_state_dict(load_tensors(run.folder / "frozen.safetensors"))
+        return cls.of_run(run, model)
 
     @classmethod
     @abstractmethod
@@ -90,8 +115,8 @@ class Problem(ABC):
 
     @staticmethod
     @abstractmethod
-    def network(run: Run, stage: int) -> TwoPartModel[Any]:
-        """The network of a run after a stage, its weights not yet loaded."""
+    def network(run: Run, stage: int | None = None, *, pretrained: bool = False) -> TwoPartModel[Any]:
+        """The network that a run had after a stage, or has for all its tasks; learned weights are not yet loaded."""
 
     @property
     @abstractmethod
@@ -101,6 +126,28 @@ class Problem(ABC):
     @abstractmethod
     def save(self, run: Run) -> dict[str, Any]:
         """Write what belongs to the run directory; what run.json should say of the data is returned."""
+
+    @abstractmethod
+    def save_tasks(self, run: Run) -> None:
+        """Write the tasks in their order."""
+
+    @abstractmethod
+    def training_photos(self, task: int) -> Sequence[Path]:
+        """The photos that a task is learned from; none where it learns from rows of numbers."""
+
+    def check_photos(self, stages: Sequence[Sequence[int]]) -> None:
+        """Refuse to start on stages of which training photos are gone or edited."""
+        for task in (task for stage in stages for task in stage):
+            self.images.check_unchanged(self.tasks[task], self.training_photos(task))
+
+    def training(self, stage: Sequence[int]) -> TrainingConfig:
+        """How a stage is trained: as the config says, but an added task may have its own number of epochs."""
+        epochs = [count for task in stage if (count := self.images.epochs.get(self.tasks[task]))]
+        return self.config.training.model_copy(update={"epochs": epochs[0]} if epochs else {})
+
+    def load_learned(self, state: dict[str, Tensor]) -> None:
+        """Take the weights that a stage left."""
+        self.model.suffix.load_state_dict(state)
 
     @abstractmethod
     def stage_data(self, stage: Sequence[int]) -> StageData:
@@ -145,18 +192,30 @@ class Problem(ABC):
         The training images come with their targets, which only the empirical Fisher looks at; all others without.
         """
         size = self.config.evaluation.batch_size
-        sources = [self.config.strategy.importance_of(self.tasks[task]) for task in stage]
+        sources = [self._importance_source(task) for task in stage]
         for source in dict.fromkeys(sources):
             if source in ("train", "both"):
                 yield from data.labelled_batches(size)
             if source != "train":
                 yield from in_order(self.images_of(source, stage), size)
 
+    def _importance_source(self, task: int) -> Any:
+        """Where the config has a task's importance measured; if all those photos are gone, on its training images."""
+        source = self.config.strategy.importance_of(self.tasks[task])
+        if self.images.gone and isinstance(source, tuple) and not len(self.named_inputs(source)):
+            say(f"No photo of {', '.join(source)} is left: importance is measured on {self.tasks[task]} itself.")
+            return "train"
+        return source
+
     def images_of(self, source: Any, stage: Sequence[int] = ()) -> Inputs:
         """Unlabelled images: a stage's test images (`test`, `both`), a folder's, or those of named facts or classes."""
         if isinstance(source, Path):
             return open_inputs(self.model, find_images(source), keep=False)
-        return self.named_inputs(source) if isinstance(source, tuple) else self.test_inputs(stage)
+        inputs = self.named_inputs(source) if isinstance(source, tuple) else self.test_inputs(stage)
+        if not len(inputs):
+            what = ", ".join(source) if isinstance(source, tuple) else "the test images"
+            raise RunError(f"Importance cannot be measured on {what}: none of their photos exists any more.")
+        return inputs
 
     def batches_of(self, source: Any) -> Reiterable[Tensor]:
         """The images of a source as batches that can be read again and again."""

@@ -15,7 +15,7 @@ def load_result(run: Run | Path | str, *, fresh: bool = False) -> RunResult:
     """The evaluation that every finished stage left, or one made anew from its network and the images if `fresh`.
 
     Raises:
-        RunError: if no stage is finished; if `fresh`, also if the data has changed.
+        RunError: if no stage is finished; if `fresh`, also if no test photo remains or a stage was pruned.
     """
     run = run if isinstance(run, Run) else Run.open(run)
     stages = range(1, run.check_stage() + 1)
@@ -46,7 +46,7 @@ def load_model(run: Run | Path | str, stage: int | None = None) -> TwoPartModel[
 
 def _evaluated_again(run: Run, stage: int, learned: list[str]) -> Any:
     problem = problem_class(run.config).of_run(run, load_model(run, stage))
-    run.check_data(problem.fingerprint)
+    problem.images = run.images.before(run.stage(stage).get("added", ()))
     with progress(f"test images with stage {stage}", 1) as advance:
         judged = problem.judge([problem.tasks.index(name) for name in learned])
         advance(1)

@@ -3,6 +3,8 @@
     config.yaml            the whole config, defaults written out
     run.json               versions, seed, fingerprints of data and language
     tasks.json             the tasks in their order
+    data/                  the photos it was started with, see `records.py`
+    added/NAME/            the photos of a task that was added later
     language/              the language space
     frozen.safetensors     the weights of the frozen prefix, once
     metrics.jsonl          one line per training epoch and evaluation
@@ -29,7 +31,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from factlearn.data.registry import open_source
 from factlearn.data.tasks import TaskSplit
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write, write_json
@@ -42,10 +43,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from factlearn.evaluation.results import RunResult
+    from factlearn.learning.collection import RunImages
     from factlearn.learning.prediction import Guess
     from factlearn.models.network import TwoPartModel
 
 FORMAT = 1
+PRUNABLE = ("model", "strategy")
+"""The files of a stage that only serve to go back to it."""
 _PACKAGES = ("torch", "torchvision", "numpy", "gensim", "faiss-cpu", "scikit-learn", "lightning-fabric")
 
 
@@ -65,6 +69,11 @@ def load_tensors(path: Path) -> dict[str, "Tensor"]:
     try:
         return load_file(path)
     except FileNotFoundError:
+        if (path.parent / "stage.json").is_file() and path.stem in PRUNABLE:
+            raise RunError(
+                f"Stage {path.parent.name} of {path.parents[2]} was pruned: its results are kept, its {path.stem} "
+                "is not; use a later stage."
+            ) from None
         raise RunError(f"{path} is missing; the run is not complete, train it with --resume.") from None
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path} is damaged ({error}); train the run again.") from error
@@ -166,22 +175,35 @@ class Run:
 
     def tasks(self) -> TaskSplit:
         """The tasks of a run that learns facts."""
-        return TaskSplit.load(self.folder / "tasks.json")
+        return TaskSplit.load(self.folder / "tasks.json", disjoint=False)
 
     def language(self) -> LanguageSpace:
         """The language space of a run that learns facts."""
         return LanguageSpace.load(self.folder / "language")
 
-    @cached_property
-    def data(self) -> Any:
-        """The run's own images: a `FactDataset` or a `ClassSequence`.
+    def addition_folder(self, name: str) -> Path:
+        """Where the photos of an added task are recorded."""
+        return self.folder / "added" / name
 
-        Raises:
-            RunError: if they have changed since the run was started.
+    def additions(self) -> list[str]:
+        """The names of the tasks that were added to the run, in the order in which they were added."""
+        found = [name for name in self.task_names() if (self.addition_folder(name) / "about.json").is_file()]
+        return sorted(found, key=lambda name: int(_read_json(self.addition_folder(name) / "about.json")["number"]))
+
+    @cached_property
+    def images(self) -> "RunImages":
+        """The run's images, task by task, and which of them are gone or edited."""
+        from factlearn.learning.collection import open_images
+
+        return open_images(self)
+
+    @property
+    def data(self) -> Any:
+        """All images of the run, those of added tasks included: a `FactDataset` or a `ClassSequence`.
+
+        Photos that no longer exist are listed too; `images.gone` names them.
         """
-        opened = open_source(self.config.data, self.config.seed)
-        self.check_data(opened.fingerprint)
-        return opened
+        return self.images.whole
 
     # What it gives back
 
@@ -326,14 +348,17 @@ class Run:
             }
             write_json(folder / "position.json", position)
 
+    def checkpoint_stage(self) -> int | None:
+        """The stage that the checkpoint is in the middle of, if there is one."""
+        path = self.folder / "checkpoint" / "position.json"
+        return int(_read_json(path)["stage"]) if path.is_file() else None
+
     def checkpoint(self, stage: int) -> Checkpoint | None:
         """The checkpoint in the middle of `stage`, if there is one."""
         folder = self.folder / "checkpoint"
-        if not (folder / "position.json").is_file():
+        if self.checkpoint_stage() != stage:
             return None
         position = _read_json(folder / "position.json")
-        if position["stage"] != stage:
-            return None
         return Checkpoint(
             **position,
             module=load_tensors(folder / "model.safetensors"),

@@ -11,7 +11,6 @@ from factlearn.errors import FactlearnError, RunError
 from factlearn.learning.config import RunConfig, load_config
 from factlearn.learning.loop import learn_stage, make_fabric
 from factlearn.learning.problem import Problem, problem_class
-from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run, load_tensors, save_tensors
 from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.lifelong.registry import make_strategy
@@ -36,14 +35,13 @@ def train(
     if not isinstance(config, RunConfig):
         config = load_config(config)
     keep_freed_memory()
-    problem = problem_class(config).plan(config)
     if resume:
         run = Run.open(out)
         if run.config != config:
             raise RunError(f"{run.folder} was started with another config; resume it with its own config.yaml.")
-        run.check_data(problem.fingerprint)
-        problem.reorder(run.task_names())
+        problem = problem_class(config).resumed(run)
     else:
+        problem = problem_class(config).plan(config)
         with Run.beginning(out, config) as run:
             about = problem.save(run)
             save_tensors(dict(problem.model.prefix.state_dict()), run.folder / "frozen.safetensors")
@@ -92,14 +90,25 @@ def learn_more(run: Run, names: Sequence[str] = (), *, count: int | None = None)
             raise RunError(f"{run.folder} has learned {name!r} already; left are {', '.join(left) or 'none'}.")
     chosen = (list(dict.fromkeys(names)) or left)[:count]
     if not chosen:
-        raise RunError(f"{run.folder} has learned all its tasks.")
-    problem = problem_class(run.config).of_run(run, load_model(run))
-    run.check_data(problem.fingerprint)
+        raise RunError(f"{run.folder} has learned all its tasks; teach it more with `{how_to_add(run)}`.")
+    problem = problem_class(run.config).resumed(run)
     order = [name for name in tasks if name in learned] + chosen
     problem.reorder(order + [name for name in tasks if name not in order])
-    problem.save(run)
+    problem.save_tasks(run)
     learn_tasks(run, problem, stop_after=finished + len(chosen))
     return run
+
+
+def how_to_continue(run: Run) -> str:
+    """The command that learns the tasks that are left, or adds one where none is."""
+    left = set(run.task_names()).difference(run.stage(run.check_stage())["tasks"])
+    return f"factlearn learn {run.folder}" if left else how_to_add(run)
+
+
+def how_to_add(run: Run) -> str:
+    """The command that adds a task to a run."""
+    new = "NEW.csv" if run.config.learn == "facts" else "FOLDER"
+    return f"factlearn learn {run.folder} --data {new}"
 
 
 def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) -> None:
@@ -112,10 +121,11 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
     if finished >= until:
         say(f"Nothing to do: {run.folder} has learned {finished} of {len(stages)} stages already.")
         return
+    problem.check_photos(stages[finished:until])
     model = problem.model
     if finished:
         folder = run.stage_folder(finished)
-        model.suffix.load_state_dict(load_tensors(folder / "model.safetensors"))
+        problem.load_learned(load_tensors(folder / "model.safetensors"))
         strategy.load_state(load_tensors(folder / "strategy.safetensors"))
         say(f"{finished} of {len(stages)} stages are finished already.")
     model.to(fabric.device)
@@ -145,5 +155,7 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
             "evaluation": judged.evaluation.to_json(),
             **prepared.record,
         }
+        if problem.images.added:
+            record["added"] = list(problem.images.added)
         run.finish_stage(number, files, record)
         say(f"After stage {number}: {judged.evaluation.sentence()}.")

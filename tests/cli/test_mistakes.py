@@ -123,7 +123,7 @@ MISTAKES = {
     "adapting to a missing file": (["adapt", "run", "--facts", "no.txt", "--out", "a"], "no.txt"),
     "adapting to unknown facts": (["adapt", "run", "--facts", "unknown.txt", "--out", "a"], "<cat>"),
     "learning an unknown task": (["learn", "run", "--task", "sports"], "no task 'sports'"),
-    "learning a finished run": (["learn", "run"], "all its tasks"),
+    "learning a finished run": (["learn", "run"], "all its tasks; teach it more with `factlearn learn run --data"),
     "importance of an unknown layer": (["importance", "run", "--layer", "fc9"], "fc9"),
     "an asset that does not exist": (["assets", "fetch", "vgg61"], "vgg61"),
     "an asset that was not fetched": (["assets", "path", "glove-6b-50d"], "not in the cache"),

@@ -5,6 +5,7 @@ import torch
 
 from factlearn.errors import DatasetError, RunError
 from factlearn.learning.adaptation import USAGE, adapt, learn_from_use
+from factlearn.learning.runs import Run
 from factlearn.learning.training import learn_more
 from factlearn.lifelong.importance import Importance, estimate
 from factlearn.lifelong.measures import Fisher
@@ -177,13 +178,14 @@ def test_tasks_that_cannot_be_learned_are_named(run, names, says):
         learn_more(run, names)
 
 
-def test_a_run_does_not_continue_with_data_that_changed(config, manifest, tmp_path):
+def test_a_run_continues_with_the_rows_it_recorded_when_its_manifest_lost_one(config, manifest, tmp_path, capsys):
     own = manifest.with_name("changing.csv")
     own.write_text(manifest.read_text())
     run = learn(config, tmp_path / "run", data__manifest=str(own), stop_after=1)
     own.write_text("\n".join(own.read_text().splitlines()[:-1]) + "\n")
-    with pytest.raises(RunError, match="has changed"):
-        learn_more(run)
+    learned = learn_more(Run.open(run.folder))
+    assert "1 row no longer listed" in capsys.readouterr().err
+    assert learned.finished_stages() == 2
 
 
 def test_a_finished_run_has_nothing_left_to_learn(digits_config, tmp_path):

@@ -125,17 +125,14 @@ def test_a_broken_image_leaves_no_run_behind(side, shapes, shapes_config, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
-def test_changed_data_is_noticed_and_stored_results_can_still_be_read(shapes, shapes_config, tmp_path):
+def test_a_training_photo_that_is_gone_stops_only_the_task_that_needs_it(shapes, shapes_config, tmp_path):
     shutil.copytree(shapes, tmp_path / "shapes")
     config = {**shapes_config, "data": {"source": "folder", "root": str(tmp_path / "shapes")}}
     run = learn(config, tmp_path / "run", stop_after=1)
     (tmp_path / "shapes" / "round" / "train" / "red" / "0.png").unlink()
-    assert run.result().learned == [["round"]]
-    with pytest.raises(RunError, match="has changed"):
-        run.result(fresh=True)
-    with pytest.raises(RunError, match="has changed"):
-        _ = run.data
-    with pytest.raises(RunError, match="has changed"):
+    assert run.result(fresh=True).learned == [["round"]]
+    (tmp_path / "shapes" / "square" / "train" / "red" / "0.png").unlink()
+    with pytest.raises(RunError, match="square cannot be learned: 1 training photo was removed or edited"):
         learn(config, tmp_path / "run", resume=True)
 
 

@@ -144,7 +144,7 @@ def _gallery(
 
 
 def _found(method: str, task: ClassTask, said: Predictions, label: int, k: int) -> Found:
-    rows = np.flatnonzero(task.test.labels == label)[:k]
+    rows = np.flatnonzero((task.test.labels == label) & (said.own >= 0))[:k]
     paths = task.test.paths  # type: ignore[union-attr]
     images = [
         Retrieved(thumbnail(paths[row]), task.classes[said.own[row]], bool(said.own[row] == label)) for row in rows

@@ -55,7 +55,7 @@ def _ending(score: MethodScore, result: RunResult) -> str:
         )
     average = score.forgetting.mean if score.forgetting else lost.average
     matrix = result.matrix()
-    worst = max(range(len(lost.per_task)), key=lambda place: lost.per_task[place])
+    worst = result.followed()[max(range(len(lost.per_task)), key=lambda place: lost.per_task[place])]
     then, now = matrix[worst][worst], matrix[-1][worst]
     text += f"; on the tasks before the last it lost {average:.3f} {result.measure} on average"
     return f"{text}, most on “{result.tasks[worst]}” ({then:.2f} → {now:.2f})."

@@ -1,0 +1,171 @@
+"""The data of a run as the run directory remembers it, photo by photo, so that it outlives the collection.
+
+    data/           what the run was started with
+    added/NAME/     one task that `factlearn learn --data` added
+        about.json      name, classes, epochs, and where it came from
+        photos.jsonl    one line per labelled photo: absolute path, split, fact or class, size, mtime and checksum
+
+The folders appear whole and never change. A run of rows of numbers has no `data/`, since its source always gives the
+same rows; nor do runs made before this record existed.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from factlearn.data.classes import ClassSequence, ClassTask, Pictures
+from factlearn.data.samples import FactDataset, Sample
+from factlearn.errors import DatasetError, RunError
+from factlearn.facts import UNIT_NAMES, Fact
+from factlearn.files import atomic_directory, atomic_write, fingerprint, write_json
+
+Data = FactDataset | ClassSequence
+Row = dict[str, Any]
+_EDGE_BYTES = 1 << 16
+
+
+def photo_checksum(path: Path) -> str:
+    """A checksum of a photo's size and both ends, which is all of most photos."""
+    size = path.stat().st_size
+    with open(path, "rb") as stream:
+        head = stream.read(_EDGE_BYTES)
+        stream.seek(max(len(head), size - _EDGE_BYTES))
+        return fingerprint(size, head, stream.read())
+
+
+def rows_of(data: Data) -> list[Row]:
+    """One row per labelled photo.
+
+    Raises:
+        DatasetError: if a photo cannot be read.
+    """
+    rows = _fact_rows(data) if isinstance(data, FactDataset) else _class_rows(data)
+    marked = []
+    for row in rows:
+        path = Path(row["path"])
+        try:
+            status = path.stat()
+            mark = {"bytes": status.st_size, "modified": status.st_mtime_ns, "checksum": photo_checksum(path)}
+        except OSError as error:
+            raise DatasetError(f"The image {path} cannot be read: {error.strerror}.") from error
+        marked.append({**row, **mark})
+    return marked
+
+
+def _fact_rows(data: FactDataset) -> Iterator[Row]:
+    for sample in data.samples:
+        fact = sample.fact
+        units = {unit: getattr(fact, unit) if fact else "" for unit in UNIT_NAMES}
+        path = str(sample.path.absolute())
+        yield {"path": path, "split": sample.split, **units, "id": sample.id, "metadata": dict(sample.metadata)}
+
+
+def _class_rows(data: ClassSequence) -> Iterator[Row]:
+    for task in data.tasks:
+        for side in ("train", "test"):
+            examples = getattr(task, side)
+            for path, label in zip(examples.paths, examples.labels.tolist(), strict=True):
+                row = {"path": str(path.absolute()), "split": side, "task": task.name, "class": task.classes[label]}
+                yield {**row, "id": class_photo_id(task.name, path, examples.root)}
+
+
+def class_photo_id(task: str, path: Path, root: Path) -> str:
+    """Names a photo of a class wherever the data is stored."""
+    return f"{task}/{path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name}"
+
+
+def about_data(data: Data) -> dict[str, Any]:
+    """What about.json says of data."""
+    if isinstance(data, FactDataset):
+        return {"name": data.name, "aliases": dict(data.aliases)}
+    return {"name": data.name, "tasks": [{"name": task.name, "classes": list(task.classes)} for task in data.tasks]}
+
+
+def same_photos(one: list[Row], other: list[Row]) -> bool:
+    """Whether two lists name the same photos with the same labels and content, wherever they are stored."""
+
+    def bare(rows: list[Row]) -> list[Row]:
+        return [{key: value for key, value in row.items() if key not in ("path", "modified", "task")} for row in rows]
+
+    return bare(one) == bare(other)
+
+
+def write_record(folder: Path, rows: list[Row], about: dict[str, Any]) -> None:
+    """Keep data; the folder appears whole."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_directory(folder) as inside:
+        with atomic_write(inside / "photos.jsonl") as stream:
+            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_json(inside / "about.json", about)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A folder that `write_record` wrote."""
+
+    folder: Path
+    about: dict[str, Any]
+    rows: list[Row]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Record | None":
+        """The record in a folder, if there is one."""
+        if not (folder / "about.json").is_file():
+            return None
+        try:
+            about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+            lines = (folder / "photos.jsonl").read_text(encoding="utf-8").split("\n")
+            return cls(folder, about, [json.loads(line) for line in lines if line])
+        except (OSError, ValueError) as error:
+            raise RunError(f"{folder} is damaged ({error}); restore the run from a backup.") from error
+
+    def moved(self, places: dict[str, Path]) -> "Record":
+        """The record with photos at the places where their source has them now, by id."""
+        rows = [{**row, "path": str(places.get(row["id"], row["path"]))} for row in self.rows]
+        return Record(self.folder, self.about, rows)
+
+    @cached_property
+    def data(self) -> Data:
+        """The data as it was recorded, whether or not its photos are still there."""
+        try:
+            return self._classes() if "tasks" in self.about else self._facts()
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{self.folder} is damaged ({error}); restore the run from a backup.") from error
+
+    def _facts(self) -> FactDataset:
+        samples = []
+        for row in self.rows:
+            fact = Fact(row["subject"], row["predicate"], row["object"]) if row["subject"] else None
+            samples.append(Sample(row["id"], Path(row["path"]), fact, row["split"], row["metadata"]))
+        return FactDataset(self.about["name"], tuple(samples), self.about["aliases"])
+
+    def _classes(self) -> ClassSequence:
+        tasks = []
+        for task in self.about["tasks"]:
+            sides = []
+            for side in ("train", "test"):
+                rows = [row for row in self.rows if (row["task"], row["split"]) == (task["name"], side)]
+                labels = np.array([task["classes"].index(row["class"]) for row in rows], np.int64)
+                sides.append(Pictures(tuple(Path(row["path"]) for row in rows), labels, Path("/")))
+            tasks.append(ClassTask(task["name"], tuple(task["classes"]), *sides))
+        return ClassSequence(self.about["name"], tuple(tasks))
+
+    def compare(self) -> tuple[set[Path], set[Path]]:
+        """The photos that are gone, and those that have been edited, since they were recorded."""
+        gone, edited = set(), set()
+        for row in self.rows:
+            path = Path(row["path"])
+            try:
+                status = path.stat()
+                if (status.st_size, status.st_mtime_ns) == (row["bytes"], row["modified"]):
+                    continue
+                if status.st_size != row["bytes"] or photo_checksum(path) != row["checksum"]:
+                    edited.add(path)
+            except OSError:
+                gone.add(path)
+        return gone, edited
