@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from factlearn.data.registry import open_facts
-from factlearn.data.tasks import TaskSplit, make_tasks
+from factlearn.data.tasks import Task, make_tasks
+from factlearn.errors import RunError
 from factlearn.language import LanguageSpace
 from factlearn.learning.classes import ClassStage
+from factlearn.learning.collection import RunImages
 from factlearn.learning.config import FactsConfig
 from factlearn.learning.facts import FactProblem, subset_facts
 from factlearn.learning.problem import Judgement, Preparation, StageData, augmentation_views
@@ -35,35 +37,47 @@ class PosteriorProblem(FactProblem):
         split = make_tasks(config.tasks, dataset, language, config.seed)
         subset_facts(config, dataset)
         seed_initial_weights(config.seed)
-        model = build_posterior(config.model, _sizes(split), fact_units(split, language))
-        return cls(config, model, language, split, dataset)  # type: ignore[arg-type]
+        model = build_posterior(config.model, *heads_of(split.tasks, language))
+        problem = cls(config, model, language, split)  # type: ignore[arg-type]
+        problem.images = RunImages(dataset)
+        return problem
 
     @classmethod
     def of_run(cls, run: Run, model: TwoPartModel[Any]) -> Self:
         """The problem of a run directory."""
         assert isinstance(run.config, FactsConfig)
         assert isinstance(model, PosteriorEmbedder)
-        return cls(run.config, model, run.language(), run.tasks())  # type: ignore[arg-type]
+        problem = cls(run.config, model, run.language(), run.tasks())  # type: ignore[arg-type]
+        problem._run = run
+        return problem
 
     @staticmethod
-    def network(run: Run, stage: int) -> PosteriorEmbedder:  # type: ignore[override]
-        """The network of a run, its weights not yet loaded; it knows the facts of the tasks learned by then."""
-        split = run.tasks()
-        model = build_posterior(run.config.model, _sizes(split), fact_units(split, run.language()), pretrained=False)
-        model.suffix.open = len(run.stage(stage)["tasks"])
+    def network(run: Run, stage: int | None = None, *, pretrained: bool = False) -> PosteriorEmbedder:  # type: ignore[override]
+        """The network of a run with the heads it had at a stage; it knows the facts of the tasks learned by then."""
+        tasks = run.tasks().tasks
+        if stage is not None:
+            later = len(run.additions()) - len(run.stage(stage).get("added", ()))
+            tasks = tasks[: len(tasks) - later]
+        model = build_posterior(run.config.model, *heads_of(tasks, run.language()), pretrained=pretrained)
+        if stage is not None:
+            model.suffix.open = len(run.stage(stage)["tasks"])
         return model
+
+    def load_learned(self, state: dict[str, Tensor]) -> None:
+        """Take the weights that a stage left; heads of tasks added since keep their initial ones."""
+        own = self.model.suffix.state_dict()
+        heads = {name: value for name, value in own.items() if name.startswith("heads.") and name not in state}
+        super().load_learned({**heads, **state, "units": own["units"]})
 
     def reorder(self, names: Sequence[str]) -> None:
         """Heads are in the order of the tasks, so that another order is refused."""
         if list(names) != self.tasks:
-            from factlearn.errors import RunError
-
             raise RunError(f"With the posterior readout tasks are learned in order: {', '.join(self.tasks)}.")
 
     def stage_data(self, stage: Sequence[int]) -> ClassStage:  # type: ignore[override]
         """The training images of a stage with the number of each one's fact in its task."""
         places = {fact: (task, place) for task in stage for place, fact in enumerate(self.split.tasks[task].facts)}
-        samples = self.dataset.of_split("train").of_facts(self.stage_facts(stage)).samples
+        samples = self._samples(stage, "train")
         tasks, labels = np.array([places[sample.fact] for sample in samples if sample.fact], np.int64).T
         views = augmentation_views(self.config.training)
         inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
@@ -98,11 +112,7 @@ class PosteriorProblem(FactProblem):
         return super().judge(learned)
 
 
-def _sizes(split: TaskSplit) -> list[int]:
-    return [len(task.facts) for task in split.tasks]
-
-
-def fact_units(split: TaskSplit, language: LanguageSpace) -> Tensor:
-    """The word vectors of all facts, task after task; a unit that a fact lacks is zero."""
-    vectors, _ = language.embed([fact for task in split.tasks for fact in task.facts])
-    return torch.from_numpy(vectors)
+def heads_of(tasks: Sequence[Task], language: LanguageSpace) -> tuple[list[int], Tensor]:
+    """The number of facts of each task, and the word vectors of all; a unit that a fact lacks is zero."""
+    vectors, _ = language.embed([fact for task in tasks for fact in task.facts])
+    return [len(task.facts) for task in tasks], torch.from_numpy(vectors)
