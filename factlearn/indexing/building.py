@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.data.checking import listed
-from factlearn.data.registry import open_facts
 from factlearn.data.rows import MANIFEST_SUFFIXES
 from factlearn.data.samples import FactDataset, Sample
 from factlearn.errors import DatasetError, FactIndexError, ImageError
@@ -31,8 +30,9 @@ _COMMIT_EVERY = 4096
 def open_images(run: Run, images: str) -> FactDataset:
     """The images to index: the run's own (`test`, `train`, `all`), a folder, a manifest, or one image."""
     if images in OWN_IMAGES:
-        dataset: FactDataset = open_facts(run.config.data, run.config.seed)
-        return dataset if images == "all" else dataset.of_split(images)
+        whole: FactDataset = run.data  # what was added to the run later included
+        remaining = replace(whole, samples=tuple(run.images.remaining(whole.samples)))
+        return remaining if images == "all" else remaining.of_split(images)
     path = Path(os.path.abspath(Path(images).expanduser()))
     if path.is_dir():
         from factlearn.data.unlabelled import folder_dataset

@@ -19,7 +19,7 @@ def version_of(run: Run, model: TwoPartModel[Any], stage: int) -> Version:
 
 def known_facts(run: Run) -> list[Fact]:
     """The facts of all tasks of a run, so that plain words of those not learned yet are read too."""
-    return [fact for task in run.tasks().tasks for fact in task.facts]
+    return list(dict.fromkeys(fact for task in run.tasks().tasks for fact in task.facts))
 
 
 def run_of(index: FactIndex, run: Run | None = None) -> Run:
