@@ -47,6 +47,16 @@ def located(value: Any, info: ValidationInfo) -> Any:
     return (beside if beside.exists() else path).resolve()
 
 
+def located_file(*suffixes: str) -> BeforeValidator:
+    """For a name that may also be a file: made absolute as by `located` if it has a slash or one of these suffixes."""
+
+    def located_if_file(value: Any, info: ValidationInfo) -> Any:
+        is_file = isinstance(value, str) and ("/" in value or Path(value).suffix in suffixes)
+        return str(located(value, info)) if is_file else value
+
+    return BeforeValidator(located_if_file)
+
+
 Located = Annotated[Path, BeforeValidator(located)]
 """A path in a config, see `located`."""
 

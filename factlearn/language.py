@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from factlearn.config import Section
+from factlearn.config import Section, located_file
 from factlearn.errors import LanguageError
 from factlearn.facts import UNIT_NAMES, Fact, FactQuery
 from factlearn.files import fingerprint, write_json
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
 _EDGE_BYTES = 1 << 20
+_SUFFIXES = (".bin", ".txt", ".vec", ".gz")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class WordVectorSource:
     @property
     def is_file(self) -> bool:
         """Whether the name is a path rather than an asset."""
-        return "/" in self.name or Path(self.name).suffix in (".bin", ".txt", ".vec", ".gz")
+        return "/" in self.name or Path(self.name).suffix in _SUFFIXES
 
     @property
     def fingerprint(self) -> str:
@@ -114,7 +115,7 @@ def _open_asset(name: str) -> "KeyedVectors":
 class LanguageConfig(Section):
     """The `language` section of a config: the space the facts live in."""
 
-    vectors: str = "glove-6b-50d"
+    vectors: Annotated[str, located_file(*_SUFFIXES)] = "glove-6b-50d"
     """An asset's name, or a word2vec or GloVe file."""
     normalise: bool = True
     centre: bool = False

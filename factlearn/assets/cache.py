@@ -1,4 +1,4 @@
-"""Where converted assets live: one folder an asset, which appears whole or not at all.
+"""Where converted assets live: one folder per asset, which appears whole or not at all.
 
 Layout of the cache (`$FACTLEARN_CACHE`, else `$XDG_CACHE_HOME/factlearn`, else `~/.cache/factlearn`):
 

@@ -271,7 +271,7 @@ _ASSETS = (
         licence="the art belongs to its vendors (Goog, Twtr: open licences); not to be redistributed",
         sources=(_EMOJI_WHEEL,),
         from_user=pictures.of_user,
-        user_file="a folder that holds one folder of pictures a vendor (Appl, FB, Goog, ...)",
+        user_file="a folder that holds one folder of pictures per vendor (Appl, FB, Goog, ...)",
     ),
     Asset(
         name="emoji-categories",

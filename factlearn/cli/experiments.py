@@ -1,6 +1,7 @@
 """Commands that compare runs, report on them, and repeat the paper's experiments."""
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -118,7 +119,7 @@ def tune(
         show_json({"chosen": found.overrides(), **dataclasses.asdict(found)})
         return
     show(tuning_table(found))
-    options = " ".join(f"--set {override}" for override in found.overrides())
+    options = " ".join(f"--set {shlex.quote(override)}" for override in [*(set_ or ()), *found.overrides()])
     print(f"factlearn train {config} {options}")
 
 

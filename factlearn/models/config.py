@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from factlearn.config import Section
+from factlearn.config import Section, located_file
 from factlearn.errors import ConfigError
 from factlearn.models.backbones import BACKBONES, Backbone
 
@@ -15,7 +15,7 @@ class ModelConfig(Section):
 
     backbone: str = "vgg16"
     """A registered backbone, see `factlearn list backbones`."""
-    weights: str | None = "pretrained"
+    weights: Annotated[str | None, located_file(".safetensors")] = "pretrained"
     """`pretrained` (the backbone's own), an asset's name, a safetensors file, or null to start from random weights."""
     image_size: int = Field(224, ge=32, le=1024)
     fit: Literal["crop", "squash"] = "crop"
@@ -88,7 +88,7 @@ class ClassifierConfig(ModelConfig):
     """The network under the heads of a classifier."""
 
     backbone: str = "alexnet"
-    weights: str | None = None
+    weights: Annotated[str | None, located_file(".safetensors")] = None
     heads: Literal["own", "shared"] = "own"
     """One head per task, or one for all tasks, which then have the same classes, as permuted digits do."""
 

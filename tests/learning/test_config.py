@@ -175,3 +175,16 @@ def test_a_mistake_in_a_config_of_classes_is_named_by_its_key(classes, overrides
         load_config(classes, overrides)
     assert message in str(caught.value)
     assert_one_sentence(caught.value)
+
+
+def test_files_of_vectors_and_weights_are_looked_for_beside_the_config(tmp_path, monkeypatch, vectors_file):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "words.txt").write_bytes(vectors_file.read_bytes())
+    (folder / "net.safetensors").touch()
+    (folder / "c.yaml").write_text("language: {vectors: words.txt}\nmodel: {weights: net.safetensors}\n")
+    monkeypatch.chdir(tmp_path)
+    config = load_config(folder / "c.yaml")
+    assert config.language.vectors == str(folder / "words.txt")
+    assert config.model.weights == str(folder / "net.safetensors")
+    assert load_config(folder / "c.yaml", ["language.vectors=glove-6b-50d"]).language.vectors == "glove-6b-50d"

@@ -13,14 +13,13 @@ from factlearn.experiments.paper.outcome import Outcome, PaperTable, verdict
 from factlearn.experiments.paper.registry import EXPERIMENTS
 from factlearn.files import atomic_write
 
-_INTRODUCTION = """# Results beside the paper's
+_INTRODUCTION = """# Results next to the paper's
 
-Written by `factlearn results` from what `factlearn reproduce` left; nothing here is typed by hand but the remarks,
-which stand in `factlearn/experiments/paper/remarks.yaml`. A cell reads *paper / here*. The paper trained whole
-networks for hundreds of epochs on data that is not public or not at hand (6DS, Birds, Flowers, …); ours are other data
-and mostly a small scale, named in each section. So orderings compare, absolute figures do not. Minutes of learning are
-the clock's of each run, two at a time on two cores (photos: shared with other work); runs that two experiments use
-are counted in both.
+Written by `factlearn results` from what `factlearn reproduce` left. Only the remarks are typed by hand; they are in
+`factlearn/experiments/paper/remarks.yaml`. A cell reads *paper / here*. The paper trained whole networks for hundreds
+of epochs on data that is not public or not at hand (6DS, Birds, Flowers, …); ours use other data and mostly a small
+scale, named in each section. So orderings compare, absolute figures do not. Minutes of learning are wall-clock time,
+two runs at a time on two cores shared with other work; runs that two experiments use are counted in both.
 """
 
 
