@@ -35,6 +35,10 @@ class ManifestConfig(SourceConfig):
     on_error: OnError = "refuse"
     """What to do with a row or an image that cannot be used."""
 
+    def open_remaining(self, seed: int) -> FactDataset:
+        """The rows that can be used now."""
+        return read_manifest(self.manifest, root=self.root, on_error="skip")
+
     @model_validator(mode="before")
     @classmethod
     def _manifest_named(cls, raw: Any) -> Any:

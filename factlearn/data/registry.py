@@ -33,6 +33,10 @@ class SourceConfig(Section):
 
     source: str
 
+    def open_remaining(self, seed: int) -> "FactDataset | ClassSequence":
+        """The data as it is now, where images that are gone are left out if the source can do that."""
+        return open_source(self, seed)
+
 
 class ClassSourceConfig(SourceConfig):
     """The base of the sections of sources of classes."""

@@ -134,7 +134,7 @@ def _record(run: "Run", name: str) -> Record:
 def _current_places(run: "Run") -> dict[str, Path]:
     """Where the source has each image now, by id; nothing if it cannot be opened any more."""
     try:
-        now = _open_tolerantly(run)
+        now: Data = run.config.data.open_remaining(run.config.seed)
     except FactlearnError:
         return {}
     if isinstance(now, FactDataset):
@@ -146,13 +146,3 @@ def _current_places(run: "Run") -> dict[str, Path]:
         if isinstance(examples, Pictures)
         for path in examples.paths
     }
-
-
-def _open_tolerantly(run: "Run") -> Data:
-    """The source, where a manifest may list photos that are gone."""
-    data = run.config.data
-    if data.source == "manifest" and data.on_error == "refuse":
-        from factlearn.data.manifest import read_manifest
-
-        return read_manifest(data.manifest, root=data.root, on_error="skip")
-    return open_source(data, run.config.seed)
