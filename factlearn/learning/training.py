@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from factlearn.errors import FactlearnError, RunError
+from factlearn.data.checking import listed, problems_of
+from factlearn.errors import FactlearnError, ImageError, RunError
 from factlearn.learning.config import RunConfig, load_config
 from factlearn.learning.loop import learn_stage, make_fabric
 from factlearn.learning.problem import Problem, problem_class
@@ -48,11 +49,22 @@ def train(
             run.describe(data_fingerprint=problem.fingerprint, threads=torch.get_num_threads(), **about)
     try:
         learn_tasks(run, problem, stop_after=stop_after)
-    except FactlearnError:
+    except FactlearnError as error:
         if not resume and not run.metrics():
             shutil.rmtree(run.folder)  # nothing was learned; the next try may use the same place
+        if isinstance(error, ImageError):
+            raise _all_unreadable(problem, error) from error
         raise
     return run
+
+
+def _all_unreadable(problem: Problem, first: ImageError) -> ImageError:
+    """The first image that could not be read, as an error that names all of them and the way out."""
+    paths = dict.fromkeys(path for task in range(len(problem.tasks)) for path in problem.training_photos(task))
+    problems = list(dict.fromkeys(filter(None, [*problems_of(list(paths)), str(first)])))
+    skip = ", or set data.on_error to skip" if "on_error" in type(problem.config.data).model_fields else ""
+    count = f"{len(problems)} images" if len(problems) > 1 else "An image"
+    return ImageError(f"{count} cannot be read; restore or remove what is listed{skip}:{listed(problems)}")
 
 
 def train_or_reuse(config: RunConfig, folder: Path) -> Run:

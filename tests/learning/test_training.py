@@ -1,12 +1,14 @@
 """Learning facts, from a config to a run directory."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factlearn.errors import FactlearnError, LanguageError, RunError
+from factlearn.errors import FactlearnError, ImageError, LanguageError, RunError
 from factlearn.learning.facts import masked_squared_distance
 from factlearn.learning.facts import test_vectors as vectors_of
 from factlearn.learning.optimizer import set_rate
@@ -203,3 +205,16 @@ def test_a_perceptron_learns_facts_from_pixels(config, tmp_path):
     network = {"backbone": "perceptron", "weights": None, "image_size": 32, "hidden": [8], "dropout": 0.0}
     run = learn(config, tmp_path / "run", model=network, training__epochs=1, training__learning_rate=1e-4)
     assert load_model(run).suffix.shared[0].weight.shape == (8, 3 * 32 * 32)
+
+
+def test_all_images_that_cannot_be_read_are_named_at_once_with_the_way_out(config, manifest, tmp_path):
+    folder = tmp_path / "photos"
+    shutil.copytree(manifest.parent, folder)
+    for name in ("0-0.png", "3-1.png", "5-2.png"):
+        (folder / name).write_bytes((folder / name).read_bytes()[:100])
+    with pytest.raises(ImageError) as caught:
+        learn(config, tmp_path / "run", data={"source": "manifest", "manifest": str(folder / manifest.name)})
+    assert "3 images cannot be read" in str(caught.value)
+    assert "data.on_error to skip" in str(caught.value)
+    assert all(name in str(caught.value) for name in ("0-0.png", "3-1.png", "5-2.png"))
+    assert not (tmp_path / "run").exists()
