@@ -1,4 +1,8 @@
-"""Learn one task, say that sports must not be forgotten, learn the next one, and see what became of sports."""
+"""Learn one task, say that sports must not be forgotten, learn the next one, and see what became of sports.
+
+In this small setting adapting helps. It need not: with four tasks or more vendors sports ended lower than with the
+importance of the whole task, since all else is then free to move. Compare before you rely on it.
+"""
 
 import tempfile
 from pathlib import Path
