@@ -47,7 +47,7 @@ def query(
     sheet: Annotated[Path | None, typer.Option(help="Write the hits to one contact sheet (PNG).")] = None,
 ) -> None:
     """Find the images that show a fact, or that are like an image."""
-    from factlearn.cli.tables.index import hits_table, reading_text
+    from factlearn.cli.tables.index import answer_json, hits_table, reading_text
     from factlearn.errors import FactIndexError
     from factlearn.retrieval import FactIndex
     from factlearn.retrieval.sheet import contact_sheet
@@ -75,14 +75,7 @@ def query(
     if sheet:
         contact_sheet(found[0], sheet, query=whole[0], known=opened.vocabulary)
     if json:
-        answers = [
-            {
-                "query": str(reading),
-                "reading": reading.to_json(),
-                "hits": [{**hit.to_json(), "right": right} for hit, right in zip(hits, marks, strict=True)],
-            }
-            for reading, hits, marks in zip(whole, found, rights, strict=True)
-        ]
+        answers = [answer_json(*answer) for answer in zip(whole, found, rights, strict=True)]
         show_json(answers[0] if len(answers) == 1 else answers)
         return
     for reading in [*asked, *both, *unwanted]:

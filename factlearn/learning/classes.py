@@ -129,20 +129,11 @@ class ClassProblem(Problem):
     def network(run: Run, stage: int | None = None, *, pretrained: bool = False) -> MultiHeadClassifier:
         """The network of a run with the heads that it had at a stage; those of the tasks learned by then answer."""
         assert isinstance(run.config, ClassesConfig)
-        counts = [len(classes) for _, classes in class_names(run)]
-        if stage is not None:
-            later = len(run.additions()) - len(run.stage(stage).get("added", ()))
-            counts = counts[: len(counts) - later]
+        counts = [len(classes) for _, classes in class_names(run)][: run.tasks_at(stage)]
         model = build_classifier(run.config.model, counts, run.tasks_json().get("values"), pretrained=pretrained)
         if stage is not None:
             model.suffix.open = len(run.stage(stage)["tasks"])
         return model
-
-    def load_learned(self, state: dict[str, Tensor]) -> None:
-        """Take the weights that a stage left; heads of tasks added since keep their initial ones."""
-        own = self.model.suffix.state_dict()
-        heads = {name: value for name, value in own.items() if name.startswith("heads.") and name not in state}
-        super().load_learned({**heads, **state})
 
     @property
     def sequence(self) -> ClassSequence:
@@ -172,11 +163,6 @@ class ClassProblem(Problem):
     def training_photos(self, task: int) -> Sequence[Path]:
         """The photos that a task is learned from."""
         return getattr(self.sequence.tasks[task].train, "paths", ())
-
-    def reorder(self, names: Sequence[str]) -> None:
-        """Heads are in the order of the tasks, so that another order is refused."""
-        if list(names) != self.tasks:
-            raise RunError(f"A classifier learns its tasks in order: {', '.join(self.tasks)}; name the next ones.")
 
     def _remaining(self, examples: Examples) -> Examples:
         """The examples whose photos are still there."""

@@ -26,7 +26,7 @@ from factlearn.learning.records import about_data, rows_of, write_record
 from factlearn.learning.runs import Run
 from factlearn.learning.seeds import seed_initial_weights
 from factlearn.lifelong.memory import bytes_of
-from factlearn.models.embedder import FactEmbedder, build_embedder
+from factlearn.models.embedder import build_embedder
 from factlearn.models.inference import embed_inputs
 from factlearn.models.inputs import Inputs, in_order, open_inputs, shuffled
 from factlearn.models.network import TwoPartModel
@@ -68,18 +68,13 @@ def masked_squared_distance(vectors: Tensor, targets: Tensor, mask: Tensor) -> T
 
 
 class FactProblem(Problem):
-    """Facts in tasks, embedded by a `FactEmbedder`."""
+    """Facts in tasks, embedded by the network that `build` makes."""
 
     evaluation: ClassVar[Any] = FactEvaluation
     config: FactsConfig
-    model: FactEmbedder
 
     def __init__(
-        self,
-        config: FactsConfig,
-        model: FactEmbedder,
-        language: LanguageSpace,
-        split: TaskSplit,
+        self, config: FactsConfig, model: TwoPartModel[Any], language: LanguageSpace, split: TaskSplit
     ) -> None:
         self.config, self.model, self.language, self.split = config, model, language, split
 
@@ -91,7 +86,7 @@ class FactProblem(Problem):
         split = make_tasks(config.tasks, dataset, language, config.seed)
         subset_facts(config, dataset)
         seed_initial_weights(config.seed)
-        problem = cls(config, build_embedder(config.model, language.dimension), language, split)
+        problem = cls(config, cls.build(config, split.tasks, language), language, split)
         problem.images = RunImages(dataset)
         return problem
 
@@ -99,15 +94,23 @@ class FactProblem(Problem):
     def of_run(cls, run: Run, model: TwoPartModel[Any]) -> Self:
         """The problem of a run directory."""
         assert isinstance(run.config, FactsConfig)
-        assert isinstance(model, FactEmbedder)
         problem = cls(run.config, model, run.language(), run.tasks())
         problem._run = run
         return problem
 
     @staticmethod
-    def network(run: Run, stage: int | None = None, *, pretrained: bool = False) -> FactEmbedder:
-        """The network of a run, which does not grow with its tasks."""
-        return build_embedder(run.config.model, run.language().dimension, pretrained=pretrained)
+    def build(
+        config: FactsConfig, tasks: Sequence[Task], language: LanguageSpace, *, pretrained: bool = True
+    ) -> TwoPartModel[Any]:
+        """The network for some tasks; it does not grow with them."""
+        return build_embedder(config.model, language.dimension, pretrained=pretrained)
+
+    @classmethod
+    def network(cls, run: Run, stage: int | None = None, *, pretrained: bool = False) -> TwoPartModel[Any]:
+        """The network of a run as it was at a stage."""
+        assert isinstance(run.config, FactsConfig)
+        tasks = run.tasks().tasks[: run.tasks_at(stage)]
+        return cls.build(run.config, tasks, run.language(), pretrained=pretrained)
 
     @property
     def dataset(self) -> FactDataset:

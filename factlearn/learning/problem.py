@@ -146,8 +146,10 @@ class Problem(ABC):
         return self.config.training.model_copy(update={"epochs": epochs[0]} if epochs else {})
 
     def load_learned(self, state: dict[str, Tensor]) -> None:
-        """Take the weights that a stage left."""
-        self.model.suffix.load_state_dict(state)
+        """Take the weights that a stage left; heads of tasks added since keep their initial ones."""
+        own = self.model.suffix.state_dict()
+        heads = {name: value for name, value in own.items() if name.startswith("heads.") and name not in state}
+        self.model.suffix.load_state_dict({**heads, **state})
 
     @abstractmethod
     def stage_data(self, stage: Sequence[int]) -> StageData:
@@ -170,9 +172,9 @@ class Problem(ABC):
         """The size of the network that these tasks need."""
 
     def reorder(self, names: Sequence[str]) -> None:
-        """Learn the tasks in another order from now on."""
+        """Learn the tasks in another order from now on; refused here, since heads are in the order of the tasks."""
         if list(names) != self.tasks:
-            raise NotImplementedError
+            raise RunError(f"Tasks with heads are learned in order: {', '.join(self.tasks)}; name the next ones.")
 
     def describe_stage(self, stage: Sequence[int], data: StageData) -> str:
         """The stage in a few words."""

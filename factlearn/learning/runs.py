@@ -296,6 +296,12 @@ class Run:
                 save_tensors(tensors, folder / f"{name}.safetensors")
             write_json(folder / "stage.json", record)
 
+    def tasks_at(self, stage: int | None) -> int:
+        """How many tasks the run had at a stage, learned or not; those it has today if None."""
+        if stage is None:
+            return len(self.task_names())
+        return len(self.task_names()) - len(self.additions()) + len(self.stage(stage).get("added", ()))
+
     def outputs(self, stage: int) -> dict[str, "Tensor"]:
         """What the network of a finished stage says of the test images."""
         return load_tensors(self.stage_folder(stage) / "outputs.safetensors")

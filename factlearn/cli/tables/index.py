@@ -138,3 +138,9 @@ def hits_table(query: FactQuery | str, hits: Sequence["Hit"], rights: Sequence[b
         marks = [_MARKS[rights[rank - 1]]] if decided else []
         table.add_row(str(rank), *scores, *marks, str(hit.fact or ""), hit.id)
     return table
+
+
+def answer_json(reading: "Reading", hits: Sequence["Hit"], rights: Sequence[bool | None]) -> dict[str, Any]:
+    """One query, how it was read, and its hits, each with the verdict of its label."""
+    marked = [{**hit.to_json(), "right": right} for hit, right in zip(hits, rights, strict=True)]
+    return {"query": str(reading), "reading": reading.to_json(), "hits": marked}

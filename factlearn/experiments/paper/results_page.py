@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import yaml
@@ -78,8 +79,8 @@ def _section(folder: Path, outcome: Outcome, remarks: dict[str, str], figures: P
         rows = [[s.text, verdict(s.holds), s.detail] for s in outcome.statements]
         lines += [*_markdown(["statement", "holds here", "figures"], rows), ""]
     for key in (outcome.name, f"{outcome.name}, {outcome.setting.split(',')[0]}"):
-        lines += [remarks[key].strip(), ""] if key in remarks else []
-    lines += [f"- {note}" for note in outcome.notes]
+        lines += [_wrapped(remarks[key].strip()), ""] if key in remarks else []
+    lines += [_wrapped(f"- {note}", "  ") for note in outcome.notes]
     lines += [""] if outcome.notes else []
     for svg in sorted(folder.glob("*.svg")):
         name = f"{outcome.name}-{folder.parent.name}-{svg.stem}.svg"
@@ -87,6 +88,13 @@ def _section(folder: Path, outcome: Outcome, remarks: dict[str, str], figures: P
         shutil.copyfile(svg, figures / name)
         lines += [f"![{outcome.title}: {svg.stem}]({figures.name}/{name})", ""]
     return "\n".join(lines)
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    """Paragraphs at the width of the docs."""
+    parts = (fill(part, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+             for part in text.split("\n\n"))  # fmt: skip
+    return "\n\n".join(parts)
 
 
 def _heading(outcome: Outcome) -> str:
