@@ -71,7 +71,7 @@ def _broken_text(values: Mapping[str, str]) -> str:
     return ""
 
 
-def _text(path: Path) -> str:
+def manifest_text(path: Path) -> str:
     """The text of a file, without a byte order mark; spreadsheets also write UTF-16, which always has one."""
     content = path.read_bytes()
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -79,7 +79,7 @@ def _text(path: Path) -> str:
     return content.decode("utf-8-sig", "surrogateescape")
 
 
-def _delimiter(text: str, usual: str) -> str:
+def delimiter_of(text: str, usual: str) -> str:
     """What separates the fields of a table: whatever finds most of our columns in its header."""
 
     def found(delimiter: str) -> int:
@@ -94,8 +94,8 @@ def _delimiter(text: str, usual: str) -> str:
 
 def _read_csv(path: Path) -> Iterator[Row]:
     csv.field_size_limit(_LONGEST_FIELD)
-    text = _text(path)
-    delimiter = _delimiter(text, "\t" if path.suffix.lower() == ".tsv" else ",")
+    text = manifest_text(path)
+    delimiter = delimiter_of(text, "\t" if path.suffix.lower() == ".tsv" else ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = [name.strip().lower() for name in next(reader, [])]
@@ -138,7 +138,7 @@ def _row_of_object(place: str, raw: Mapping[Any, Any]) -> Row:
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(manifest_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         place = f"line {number}"

@@ -12,7 +12,7 @@ from typing import Any
 from factlearn.data.classes import ClassSequence
 from factlearn.data.folder import folder_task
 from factlearn.data.manifest import read_manifest
-from factlearn.data.rows import MANIFEST_SUFFIXES
+from factlearn.data.rows import MANIFEST_SUFFIXES, delimiter_of, manifest_text
 from factlearn.data.samples import FactDataset
 from factlearn.errors import DatasetError
 
@@ -41,13 +41,12 @@ def open_new_classes(path: Path) -> ClassSequence:
 def _has_split(path: Path) -> bool:
     if path.suffix.lower() == ".parquet":
         return True
-    with open(path, encoding="utf-8-sig", errors="replace") as stream:
-        return "split" in stream.readline().lower()
+    return "split" in manifest_text(path).partition("\n")[0].lower()
 
 
 def _read_without_split(path: Path) -> FactDataset:
     """Read the manifest through a copy that has a split."""
-    text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
+    text = manifest_text(path)
     try:
         rows = _rows(path, text)
     except (ValueError, csv.Error) as error:
@@ -71,7 +70,7 @@ def _read_without_split(path: Path) -> FactDataset:
 
 def _rows(path: Path, text: str) -> list[dict[str, Any]]:
     if path.suffix.lower() in (".csv", ".tsv"):
-        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        delimiter = delimiter_of(text, "\t" if path.suffix.lower() == ".tsv" else ",")
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or ()]
         return [{key: value for key, value in row.items() if key and value is not None} for row in reader]
