@@ -174,7 +174,9 @@ class Problem(ABC):
     def reorder(self, names: Sequence[str]) -> None:
         """Learn the tasks in another order from now on; refused here, since heads are in the order of the tasks."""
         if list(names) != self.tasks:
-            raise RunError(f"Tasks with heads are learned in order: {', '.join(self.tasks)}; name the next ones.")
+            raise RunError(
+                f"A network with heads learns its tasks in order: {', '.join(self.tasks)}; name the next ones."
+            )
 
     def describe_stage(self, stage: Sequence[int], data: StageData) -> str:
         """The stage in a few words."""
