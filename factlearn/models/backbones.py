@@ -66,6 +66,28 @@ def register_backbone(backbone: Backbone) -> Backbone:
     return BACKBONES.register(backbone.name, backbone)
 
 
+def find_backbone(name: str) -> Backbone:
+    """The backbone that a config names; of several joined by `+`, what they have in common side by side."""
+    names = name.split("+")
+    if len(names) == 1:
+        return BACKBONES.find(name)
+    return _side_by_side([find_backbone(each) for each in names])
+
+
+def _side_by_side(backbones: "list[Backbone]") -> Backbone:
+    """Backbones that see the same image; they get plain pixel values, and each normalises them in its own way."""
+    return Backbone(
+        name="+".join(each.name for each in backbones),
+        title=" + ".join(each.title for each in backbones),
+        summary="features side by side",
+        layers=list,
+        blocks={"all": 1},
+        smallest=max(each.smallest for each in backbones),
+        mean=(0.0,) * 3,
+        std=(1 / 255,) * 3,
+    )
+
+
 def _vgg16() -> "list[nn.Module]":
     from factlearn.models.vision import torchvision
 

@@ -132,6 +132,28 @@ def test_features_of_several_blocks_lie_side_by_side_averaged_over_the_image(nam
     assert frozen.prefix_fingerprint() != embedder(backbone=name, frozen=last).prefix_fingerprint()
 
 
+@pytest.mark.parametrize("pooling", ["mean", "max", "mean+max"])
+def test_features_are_pooled_as_the_config_says(small, pooling):
+    images = torch.randn(2, 3, 32, 32)
+    model = embedder(backbone="small", features=("first", "second"), pooling=pooling, frozen="all").eval()
+    with torch.no_grad():
+        first = nn.Sequential(*list(model.prefix)[:4])(images)
+        second = nn.Sequential(*list(model.prefix)[4:])(first)
+        found = model.prefix(images).flatten(1)
+    ways = {"mean": lambda each: each.mean((2, 3)), "max": lambda each: each.amax((2, 3))}
+    expected = [ways[way](each) for each in (first, second) for way in pooling.split("+")]
+    torch.testing.assert_close(found, torch.cat(expected, dim=1))
+    with pytest.raises(ValidationError, match="pooling: it applies to features"):
+        ModelConfig(backbone="small", pooling="max")
+
+
+def test_freezing_all_is_freezing_the_last_block_that_is_used(small):
+    assert ModelConfig(backbone="small", frozen="all").cut == (6, 6)
+    assert ModelConfig(backbone="small", frozen="all", blocks=1).cut == (4, 4)
+    one, other = (embedder(backbone="small", frozen=frozen) for frozen in ("all", "second"))
+    assert one.prefix_fingerprint() == other.prefix_fingerprint()
+
+
 def test_features_are_frozen_all_or_none():
     with pytest.raises(ValidationError, match="all or none"):
         ModelConfig(features=("conv4", "conv5"), frozen="conv3")
