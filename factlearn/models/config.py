@@ -18,7 +18,8 @@ def _joined(value: Any) -> Any:
 
 
 Name = Annotated[str, BeforeValidator(_joined)]
-WeightsName = Annotated[str, located_file(".safetensors")]
+WEIGHTS_SUFFIXES = (".safetensors", ".pth", ".pt")
+WeightsName = Annotated[str, located_file(*WEIGHTS_SUFFIXES)]
 Weights = WeightsName | tuple[WeightsName, ...] | None
 
 
@@ -26,10 +27,11 @@ class ModelConfig(Section):
     """The network under the outputs."""
 
     backbone: Name = "vgg16"
-    """A registered backbone, see `factlearn list backbones`; several, as a list or joined by +, stand side by side."""
+    """A registered backbone, see `factlearn list backbones`, or one of torchvision's networks, such as
+    torchvision/resnet18. Several, in a list or joined by +, stand side by side."""
     weights: Weights = "pretrained"
-    """`pretrained` (the backbone's own), an asset's name, a safetensors file, or null to start from random weights;
-    for several backbones, a list with one of these for each, or `pretrained` for all."""
+    """`pretrained` (the backbone's own), an asset's name, a .safetensors or .pth file, or null to start from random
+    weights; for several backbones, a list with one of these for each, or `pretrained` for all."""
     image_size: int = Field(224, ge=32, le=1024)
     fit: Literal["crop", "squash"] = "crop"
     frozen: str = "none"
@@ -182,7 +184,7 @@ def _weights_file(config: ModelConfig) -> Path:
     name = config.network.weights if config.weights == "pretrained" else str(config.weights)
     if name is None:
         raise ConfigError(f"model.weights: there are no pretrained weights of {config.network.title}; name a file.")
-    if "/" in name or name.endswith(".safetensors"):
+    if "/" in name or Path(name).suffix in WEIGHTS_SUFFIXES:
         path = Path(name).expanduser()
         if not path.is_file():
             raise ConfigError(f"model.weights: the file {path} does not exist; give a file or an asset's name.")

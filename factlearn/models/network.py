@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from factlearn.errors import ModelError
 from factlearn.files import fingerprint
-from factlearn.models.backbones import Backbone
 from factlearn.models.config import ModelConfig
+from factlearn.models.pretrained import load_backbone
 from factlearn.models.side_by_side import SideBySide
 
 _STANDARD = 0.1
@@ -169,8 +167,8 @@ def _cut(config: ModelConfig) -> tuple[nn.Sequential, nn.Sequential]:
     frozen, used = config.cut
     layers = config.network.layers()
     for layer in (module for each in layers for module in each.modules()):
-        if isinstance(layer, nn.ReLU | nn.ReLU6):
-            layer.inplace = False
+        if getattr(layer, "inplace", False):
+            layer.inplace = False  # type: ignore[assignment]
     whole = frozen == used
     return _stack(layers[:frozen], config, taps=whole), _stack(layers[frozen:used], config, taps=not whole)
 
@@ -250,27 +248,4 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
             stacks = [*self.prefix]  # type: ignore[list-item]
         shared = [layer for layer in self.suffix.shared if isinstance(layer, nn.Linear)]
         for weights, part, layers in zip(files, self.config.parts, stacks, strict=False):
-            _load_backbone(layers, shared, weights, part.network)
-
-
-def _load_backbone(layers: Iterable[nn.Module], shared: Sequence[nn.Linear], weights: Path, network: Backbone) -> None:
-    try:
-        tensors = load_file(weights)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{weights} is not a readable safetensors file ({error}); fetch it again.") from error
-    for index, layer in enumerate(layers):
-        _load(layer, tensors, network.prefix(index), f"{weights} has no %s that fits {network.title}")
-    for name, linear in zip(network.classifier, shared, strict=False):
-        if f"{name}.weight" in tensors and tensors[f"{name}.weight"].shape == linear.weight.shape:
-            _load(linear, tensors, name, f"{weights} has no %s that fits {network.title}")
-
-
-def _load(layer: nn.Module, tensors: dict[str, Tensor], prefix: str, problem: str) -> None:
-    """Take a layer's parameters and statistics out of named tensors."""
-    state = layer.state_dict()
-    for name in (name for name in state if not name.endswith("num_batches_tracked")):
-        found = tensors.get(f"{prefix}.{name}")
-        if found is None or found.shape != state[name].shape:
-            raise ModelError(f"{problem % f'{prefix}.{name}'}; give weights with torchvision's names.")
-        state[name] = found
-    layer.load_state_dict(state)
+            load_backbone(layers, shared, weights, part.network)

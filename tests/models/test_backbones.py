@@ -55,6 +55,12 @@ def test_every_backbone_says_what_it_is_and_ends_with_its_last_block(name):
     assert backbone.summary
     assert max(backbone.blocks.values(), default=0) == len(backbone.layers())
     assert backbone.weights is None or backbone.weights in ASSETS
+    features, channels = torch.zeros(1, 3, 64, 64), []
+    for place, layer in enumerate(backbone.layers(), 1):
+        features = layer.eval()(features)
+        if place in backbone.blocks.values():
+            channels.append(features.shape[1])
+    assert backbone.channels == tuple(channels)
 
 
 @pytest.mark.parametrize(("name", "theirs"), [("vgg16", "vgg16"), ("alexnet", "alexnet")])
