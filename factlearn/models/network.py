@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 from factlearn.errors import ModelError
 from factlearn.files import fingerprint
@@ -86,6 +87,10 @@ def _unit_root(features: Tensor) -> Tensor:
 class LearningPart(nn.Module):
     """What learns and all tasks share: the unfrozen convolutions and the fully connected layers.
 
+    BatchNorm layers keep the statistics of pretrained weights while they learn their scale and shift: importance is
+    measured under fixed statistics, and no penalty could keep those of old tasks. Without pretrained weights there are
+    none to keep, and statistics follow the images as usual.
+
     Attributes:
         width: length of the features that the output layers see.
     """
@@ -111,6 +116,16 @@ class LearningPart(nn.Module):
             width = each
         self.shared = nn.Sequential(*layers)
         self.width = width
+        self._fixed_statistics = config.weights is not None
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; BatchNorm with pretrained statistics stays in eval mode."""
+        super().train(mode)
+        if self._fixed_statistics:
+            for layer in self.convolutions.modules():
+                if isinstance(layer, BatchNorm):
+                    layer.eval()
+        return self
 
     def fit(self, inputs: Iterable[Tensor]) -> None:
         """Fix the statistics that the features are standardised by, from the first images to be learned."""
