@@ -1,12 +1,15 @@
 """The command that lists what configs and commands may name."""
 
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
 
 from factlearn.cli.common import JsonOption, show, show_json
+
+if TYPE_CHECKING:
+    from factlearn.config import Registry
 
 Kind = Literal["methods", "sources", "backbones", "stores", "experiments"]
 _PLACES = {
@@ -20,8 +23,12 @@ _PLACES = {
 
 def entries(kind: str) -> dict[str, dict[str, Any]]:
     """Every registered variant of a kind by name, with its title, one-line summary, and what else it says of itself."""
-    registry = getattr(import_module(_PLACES[kind]), kind.upper())
-    return {name: _about(entry, name) for name, entry in registry.items()}
+    return {name: _about(entry, name) for name, entry in _registry(kind).items()}
+
+
+def _registry(kind: str) -> "Registry[Any]":
+    found: Registry[Any] = getattr(import_module(_PLACES[kind]), kind.upper())
+    return found
 
 
 def _about(entry: Any, name: str) -> dict[str, Any]:
@@ -35,7 +42,7 @@ def naming(*kinds: Kind) -> type[TyperCommand]:
 
     class Naming(TyperCommand):
         def format_help(self, ctx: Any, formatter: Any) -> None:
-            self.epilog = "\n\n".join(f"{kind}: {', '.join(entries(kind))}" for kind in kinds)
+            self.epilog = "\n\n".join(f"{kind}: {', '.join(_registry(kind))}" for kind in kinds)
             super().format_help(ctx, formatter)
 
     return Naming
@@ -69,8 +76,7 @@ def _one(kind: str, name: str) -> dict[str, dict[str, Any]]:
         from factlearn.models.backbones import find_backbone
 
         return {name: _about(find_backbone(name), name)}
-    registry = getattr(import_module(_PLACES[kind]), kind.upper())
-    return {name: _about(registry.find(name), name)}
+    return {name: _about(_registry(kind).find(name), name)}
 
 
 _BACKBONE_COLUMNS = ("blocks (channels)", "mean, deviation of pixels", "weights")
