@@ -100,8 +100,11 @@ def _open_asset(name: str) -> "KeyedVectors":
     from gensim.models import KeyedVectors
 
     from factlearn.assets import fetch
+    from factlearn.assets.subwords import PIECES_FILE, SubwordVectors
 
     folder = fetch(name)
+    if (folder / PIECES_FILE).is_file():
+        return SubwordVectors(folder)
     if not (folder / "words.txt").is_file():
         raise LanguageError(f"The asset {name} holds no word vectors; choose one that `factlearn assets list` shows.")
     matrix = np.load(folder / "vectors.npy")

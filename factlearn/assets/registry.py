@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from factlearn.assets import categories, library, networks, pictures, vectors, weights
+from factlearn.assets import categories, library, networks, pictures, subwords, vectors, weights
 from factlearn.assets.cache import FORMAT, asset_folder, read_record
 from factlearn.errors import AssetError
 
@@ -218,6 +218,30 @@ def _gensim(name: str, dimension: int, size: int) -> LibraryDownload:
     return LibraryDownload("gensim", size, library.GensimVectors(name), vectors.OfUserFile(dimension))
 
 
+def _wordllama(dimension: int) -> Asset:
+    convert = subwords.OfWordLlama(dimension)
+    cut = "" if dimension == 256 else ", cut from 256"
+    return Asset(
+        name=f"wordllama-{dimension}",
+        kind="vectors",
+        description=f"WordLlama, {dimension} dimensions{cut}: 32,000 subwords, so that no word is unknown",
+        licence="MIT (the package); derived from the token embeddings of Llama 2, under its community licence",
+        sources=(
+            PipPackage(
+                "wordllama",
+                "0.4.0.post1",
+                "wordllama-0.4.0.post1-cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
+                "42c2c88907ace0b0681ac6f9092d6a300a6409a5d2d61071a3fb5e7159370c97",
+                19_155_170,
+                convert,
+            ),
+        ),
+        from_user=convert,
+        user_file="a wheel of wordllama 0.4.0.post1, for any platform",
+        files=(vectors.VECTORS_FILE, subwords.PIECES_FILE),
+    )
+
+
 _ASSETS = (
     _convolutions("vgg16", "VGG-16", 13),
     _convolutions("alexnet", "AlexNet", 5),
@@ -264,6 +288,7 @@ _ASSETS = (
         files=(vectors.VECTORS_FILE, vectors.WORDS_FILE),
         alternative="use glove-6b-50d, which comes from the package registry",
     ),
+    *(_wordllama(dimension) for dimension in (256, 128, 64)),
     Asset(
         name="emoji-pictures",
         kind="images",

@@ -119,7 +119,7 @@ class OfCheckpoint:
 
 
 def read_torch(source: Path | BinaryIO, name: str) -> Arrays:
-    """Read a state dict saved by torch.
+    """Read a state dict saved by torch, by itself or inside a training checkpoint.
 
     This is the one place that reads torch's own file format, which is a pickle. `weights_only=True` is
     torch's restricted unpickler: it admits tensors and plain containers, and refuses every other callable.
@@ -132,7 +132,10 @@ def read_torch(source: Path | BinaryIO, name: str) -> Arrays:
         raise AssetError(f"{name} is not a plain file of weights ({type(error).__name__}); it was not read.") from error
     if not isinstance(state, dict):
         raise AssetError(f"{name} holds {type(state).__name__}, not named parameters.")
-    return {key: value.float().numpy() for key, value in state.items() if isinstance(value, torch.Tensor)}
+    for wrapper in ("state_dict", "model"):
+        state = state[wrapper] if isinstance(state.get(wrapper), dict) else state
+    tensors = {str(key): value for key, value in state.items() if isinstance(value, torch.Tensor)}
+    return {key.removeprefix("module."): value.float().numpy() for key, value in tensors.items()}
 
 
 def _read_safetensors(path: Path) -> Arrays:

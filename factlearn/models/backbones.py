@@ -6,7 +6,7 @@ To add one, make a `Backbone` and `register_backbone` it, here or in a package o
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from factlearn.config import Registry
 
@@ -27,6 +27,7 @@ class Backbone:
         summary: one line, for docs and `--help`.
         layers: makes the layers with fresh weights, in order.
         blocks: the name of each block, and the number of layers up to its end.
+        channels: of the features after each block.
         prefixes: what the parameters of each layer start with in a file of weights; `features.N` if not given.
         classifier: torchvision's names of the fully connected layers, in the order of the shared ones here.
         side: the largest side of the feature map that the fully connected layers see; larger maps are pooled.
@@ -40,6 +41,7 @@ class Backbone:
     summary: str
     layers: "Callable[[], list[nn.Module]]"
     blocks: Mapping[str, int]
+    channels: tuple[int, ...] = ()
     prefixes: tuple[str, ...] = ()
     classifier: tuple[str, ...] = ()
     side: int = 7
@@ -51,6 +53,23 @@ class Backbone:
     def prefix(self, layer: int) -> str:
         """What the parameters of a layer start with in a file of weights."""
         return self.prefixes[layer] if self.prefixes else f"features.{layer}"
+
+    def described(self) -> dict[str, Any]:
+        """Where it can be cut, how many channels each block has, what images it takes, and its weights."""
+        from factlearn.assets import ASSETS
+
+        channels = self.channels or (None,) * len(self.blocks)
+        asset = ASSETS.get(self.weights or "")
+        return {
+            "title": self.title,
+            "summary": self.summary,
+            "blocks": dict(zip(self.blocks, channels, strict=True)),
+            "smallest_image": self.smallest,
+            "mean": list(self.mean),
+            "std": list(self.std),
+            "weights": self.weights,
+            "licence": asset.licence if asset else None,
+        }
 
     @property
     def origin(self) -> object:
@@ -64,6 +83,31 @@ BACKBONES: Registry[Backbone] = Registry("backbone", "factlearn.backbones", ("fa
 def register_backbone(backbone: Backbone) -> Backbone:
     """Make a backbone available to configs under its name."""
     return BACKBONES.register(backbone.name, backbone)
+
+
+def find_backbone(name: str) -> Backbone:
+    """The backbone that a config names: one registered, one of torchvision's, or several joined by `+`, as one."""
+    if "+" in name:
+        return _side_by_side([find_backbone(each) for each in name.split("+")])
+    if name.startswith("torchvision/"):
+        from factlearn.models.torchvision_networks import torchvision_backbone
+
+        return torchvision_backbone(name.removeprefix("torchvision/"))
+    return BACKBONES.find(name)
+
+
+def _side_by_side(backbones: "list[Backbone]") -> Backbone:
+    """Backbones that see the same image; they get plain pixel values, and each normalises them in its own way."""
+    return Backbone(
+        name="+".join(each.name for each in backbones),
+        title=" + ".join(each.title for each in backbones),
+        summary="features side by side",
+        layers=list,
+        blocks={"all": 1},
+        smallest=max(each.smallest for each in backbones),
+        mean=(0.0,) * 3,
+        std=(1 / 255,) * 3,
+    )
 
 
 def _vgg16() -> "list[nn.Module]":
@@ -117,6 +161,7 @@ register_backbone(
         summary="the paper's network for facts",
         layers=_vgg16,
         blocks={"conv1": 5, "conv2": 10, "conv3": 17, "conv4": 24, "conv5": 31},
+        channels=(64, 128, 256, 512, 512),
         classifier=("classifier.0", "classifier.3"),
         weights="vgg16-imagenet-conv",
     )
@@ -128,6 +173,7 @@ register_backbone(
         summary="the paper's network for objects",
         layers=_alexnet,
         blocks={"conv1": 3, "conv2": 6, "conv3": 8, "conv4": 10, "conv5": 13},
+        channels=(64, 192, 384, 256, 256),
         classifier=("classifier.1", "classifier.4"),
         side=6,
         smallest=64,
@@ -141,6 +187,7 @@ register_backbone(
         summary="small and quick, the strongest of these on photos",
         layers=_efficientnet_lite0,
         blocks={"stem": 1, **{f"stage{n}": n + 1 for n in range(1, 8)}, "head": 9},
+        channels=(32, 16, 24, 40, 80, 112, 192, 320, 1280),
         weights="efficientnet-lite0-imagenet",
         mean=(127 / 255,) * 3,
         std=(128 / 255,) * 3,
@@ -153,6 +200,7 @@ register_backbone(
         summary="residual network of 50 layers, as Keras trained it",
         layers=_resnet50,
         blocks={"stem": 4, "layer1": 5, "layer2": 6, "layer3": 7, "layer4": 8},
+        channels=(64, 256, 512, 1024, 2048),
         prefixes=("conv1", "bn1", "", "", "layer1", "layer2", "layer3", "layer4"),
         weights="resnet50-imagenet",
         # Keras's "caffe" convention: no scaling. The weights' converter takes care of the channels' order (BGR).

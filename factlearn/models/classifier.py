@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from factlearn.errors import ModelError
-from factlearn.models.config import ClassifierConfig, weights_file
+from factlearn.models.config import ClassifierConfig, weights_files
 from factlearn.models.network import LearningPart, TwoPartModel
 
 
@@ -86,7 +86,6 @@ def build_classifier(
 ) -> MultiHeadClassifier:
     """The network, with its pretrained weights unless others are to be loaded."""
     model = MultiHeadClassifier(config, classes, values)
-    weights = weights_file(config) if pretrained else None
-    if weights:
-        model.load_pretrained(weights)
+    if pretrained:
+        model.load_pretrained(*weights_files(config))
     return model

@@ -1,33 +1,51 @@
 """The `model` section of a config: which network, how much of it learns, and what images it sees."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from factlearn.config import Section, located_file
 from factlearn.errors import ConfigError
-from factlearn.models.backbones import BACKBONES, Backbone
+from factlearn.models.backbones import Backbone, find_backbone
+
+
+def _joined(value: Any) -> Any:
+    """Backbones in a list, or joined with spaces, as one name."""
+    if isinstance(value, list | tuple):
+        value = "+".join(map(str, value))
+    return "+".join(part.strip() for part in value.split("+")) if isinstance(value, str) else value
+
+
+Name = Annotated[str, BeforeValidator(_joined)]
+WEIGHTS_SUFFIXES = (".safetensors", ".pth", ".pt")
+WeightsName = Annotated[str, located_file(*WEIGHTS_SUFFIXES)]
+Weights = WeightsName | tuple[WeightsName, ...] | None
 
 
 class ModelConfig(Section):
     """The network under the outputs."""
 
-    backbone: str = "vgg16"
-    """A registered backbone, see `factlearn list backbones`."""
-    weights: Annotated[str | None, located_file(".safetensors")] = "pretrained"
-    """`pretrained` (the backbone's own), an asset's name, a safetensors file, or null to start from random weights."""
+    backbone: Name = "vgg16"
+    """A registered backbone, see `factlearn list backbones`, or one of torchvision's networks, such as
+    torchvision/resnet18. Several, in a list or joined by +, stand side by side."""
+    weights: Weights = "pretrained"
+    """`pretrained` (the backbone's own), an asset's name, a .safetensors or .pth file, or null to start from random
+    weights; for several backbones, a list with one of these for each, or `pretrained` for all."""
     image_size: int = Field(224, ge=32, le=1024)
     fit: Literal["crop", "squash"] = "crop"
     frozen: str = "none"
-    """The last convolutional block that does not learn, such as conv4."""
+    """The last convolutional block that does not learn, such as conv4; `all` freezes every block that is used."""
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (4096, 4096)
     """Widths of the shared fully connected layers."""
     dropout: float = Field(0.5, ge=0, lt=1)
     blocks: int | None = Field(None, ge=1)
     """How many convolutional blocks are used; all if not given. The last one loses the detail of small drawings."""
     features: tuple[str, ...] | None = Field(None, min_length=1)
-    """Blocks whose features are used, each averaged over the image; the last block's whole map if not given."""
+    """Blocks whose features are used, each pooled over the image; the last block's whole map if not given. Of several
+    backbones, a block that two have is written as vgg16.conv5; one that is not mentioned gives its last block."""
+    pooling: Literal["mean", "max", "mean+max"] = "mean"
+    """How the `features` of a block are pooled over the image."""
     standardise: bool = False
     """Standardise the convolutional features by the first task's images; training is then much faster."""
     keep_activations: bool = True
@@ -36,14 +54,34 @@ class ModelConfig(Section):
     @property
     def network(self) -> Backbone:
         """The backbone itself."""
-        return BACKBONES.find(self.backbone)
+        return find_backbone(self.backbone)
+
+    @property
+    def parts(self) -> "tuple[ModelConfig, ...]":
+        """One config for each of several backbones side by side; of one backbone, this config alone."""
+        names = self.backbone.split("+")
+        if len(names) == 1:
+            return (self,)
+        weights = self.weights if isinstance(self.weights, tuple) else (self.weights,) * len(names)
+        features = self._features_by_backbone([find_backbone(name) for name in names])
+        common = {"image_size": self.image_size, "fit": self.fit, "pooling": self.pooling, "frozen": "all"}
+        return tuple(
+            ModelConfig(backbone=name, weights=each, features=taken, **common)
+            for name, each, taken in zip(names, weights, features, strict=True)
+        )
+
+    @property
+    def frozen_block(self) -> str:
+        """The last block that does not learn, by its own name."""
+        names = ["none", *self.network.blocks]
+        return names[-1 if self.blocks is None else self.blocks] if self.frozen == "all" else self.frozen
 
     @property
     def cut(self) -> tuple[int, int]:
         """How many of the backbone's layers are frozen, and how many are used."""
         ends = [0, *self.network.blocks.values()]
         names = ["none", *self.network.blocks]
-        return ends[names.index(self.frozen)], ends[-1 if self.blocks is None else self.blocks]
+        return ends[names.index(self.frozen_block)], ends[-1 if self.blocks is None else self.blocks]
 
     @property
     def feature_ends(self) -> tuple[int, ...]:
@@ -56,24 +94,68 @@ class ModelConfig(Section):
             backbone = self.network
         except ConfigError as error:
             raise ValueError(str(error).rstrip(".")) from None
-        names = ["none", *backbone.blocks]
-        used = len(backbone.blocks) if self.blocks is None else self.blocks
-        if used > len(backbone.blocks):
-            raise ValueError(f"blocks: {backbone.title} has {len(backbone.blocks)} blocks, not {used}")
-        if self.frozen not in names[: used + 1]:
-            raise ValueError(f"frozen: choose one of {', '.join(names[: used + 1])}, not {self.frozen!r}")
-        for name in self.features or ():
-            if name not in names[1 : used + 1]:
-                raise ValueError(f"features: choose among {', '.join(names[1 : used + 1])}, not {name!r}")
-        if self.features and self.frozen not in ("none", names[used]):
-            raise ValueError(f"frozen: features of several blocks are frozen all or none; set {names[used]} or none")
         if self.image_size < backbone.smallest:
             raise ValueError(f"image_size: {backbone.title} needs images of at least {backbone.smallest} pixels")
         if self.weights is None and self.frozen != "none":
             raise ValueError("frozen: there are no weights to freeze; set weights, e.g. to pretrained")
+        if "+" in self.backbone:
+            self._check_side_by_side()
+        else:
+            self._check_blocks(backbone)
+        return self
+
+    def _check_blocks(self, backbone: Backbone) -> None:
+        names = ["none", *backbone.blocks]
+        used = len(backbone.blocks) if self.blocks is None else self.blocks
+        if used > len(backbone.blocks):
+            raise ValueError(f"blocks: {backbone.title} has {len(backbone.blocks)} blocks, not {used}")
+        if self.frozen not in (*names[: used + 1], "all"):
+            raise ValueError(f"frozen: choose one of {', '.join([*names[: used + 1], 'all'])}, not {self.frozen!r}")
+        for name in self.features or ():
+            if name not in names[1 : used + 1]:
+                raise ValueError(f"features: choose among {', '.join(names[1 : used + 1])}, not {name!r}")
+        if self.features and self.frozen not in ("none", "all", names[used]):
+            raise ValueError(f"frozen: features of several blocks are frozen all or none; set {names[used]} or none")
+        if self.pooling != "mean" and not self.features:
+            raise ValueError("pooling: it applies to features; name the blocks, such as features: [conv4, conv5]")
+        if isinstance(self.weights, tuple):
+            raise ValueError(f"weights: {backbone.title} takes one file or asset, not a list")
         if self.weights is not None and not backbone.blocks:
             raise ValueError(f"weights: a {self.backbone} has no pretrained weights; set weights to null")
-        return self
+
+    def _check_side_by_side(self) -> None:
+        names = self.backbone.split("+")
+        for each in map(find_backbone, names):
+            if not each.blocks:
+                raise ValueError(f"backbone: a {each.name} has no features to put beside others")
+        if len(set(names)) < len(names):
+            raise ValueError(f"backbone: {self.backbone} names one backbone twice")
+        if self.frozen != "all":
+            raise ValueError("frozen: backbones side by side cannot learn; set frozen to all, or name one backbone")
+        if self.blocks is not None:
+            raise ValueError("blocks: of backbones side by side, choose features instead")
+        if isinstance(self.weights, str) and self.weights != "pretrained":
+            raise ValueError(f"weights: give a list with one entry for each of {', '.join(names)}, or pretrained")
+        if isinstance(self.weights, tuple) and len(self.weights) != len(names):
+            raise ValueError(f"weights: there are {len(self.weights)} for {len(names)} backbones; give one for each")
+        try:
+            _ = self.parts
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+    def _features_by_backbone(self, backbones: list[Backbone]) -> list[tuple[str, ...]]:
+        """The features of each backbone; the last block's of one that is not mentioned."""
+        found: dict[str, list[str]] = {each.name: [] for each in backbones}
+        for name in self.features or ():
+            owner, _, block = name.rpartition(".")
+            owners = [each.name for each in backbones if block in each.blocks and owner in ("", each.name)]
+            if len(owners) > 1:
+                raise ValueError(f"features: several backbones have a block {name}; write {owners[0]}.{name}")
+            if not owners:
+                known = ", ".join(f"{each.name}.{block}" for each in backbones for block in each.blocks)
+                raise ValueError(f"features: choose among {known}, not {name!r}")
+            found[owners[0]].append(block)
+        return [tuple(found[each.name] or list(each.blocks)[-1:]) for each in backbones]
 
 
 class FactModelConfig(ModelConfig):
@@ -87,20 +169,22 @@ class FactModelConfig(ModelConfig):
 class ClassifierConfig(ModelConfig):
     """The network under the heads of a classifier."""
 
-    backbone: str = "alexnet"
-    weights: Annotated[str | None, located_file(".safetensors")] = None
+    backbone: Name = "alexnet"
+    weights: Weights = None
     heads: Literal["own", "shared"] = "own"
     """One head per task, or one for all tasks, which then have the same classes, as permuted digits do."""
 
 
-def weights_file(config: ModelConfig) -> Path | None:
-    """The file of pretrained weights that a config names, fetched if it is an asset; None to start at random."""
-    if config.weights is None:
-        return None
-    name = config.network.weights if config.weights == "pretrained" else config.weights
+def weights_files(config: ModelConfig) -> list[Path]:
+    """The file of pretrained weights of each backbone, fetched if it is an asset; none to start at random."""
+    return [_weights_file(part) for part in config.parts if part.weights is not None]
+
+
+def _weights_file(config: ModelConfig) -> Path:
+    name = config.network.weights if config.weights == "pretrained" else str(config.weights)
     if name is None:
         raise ConfigError(f"model.weights: there are no pretrained weights of {config.network.title}; name a file.")
-    if "/" in name or name.endswith(".safetensors"):
+    if "/" in name or Path(name).suffix in WEIGHTS_SUFFIXES:
         path = Path(name).expanduser()
         if not path.is_file():
             raise ConfigError(f"model.weights: the file {path} does not exist; give a file or an asset's name.")

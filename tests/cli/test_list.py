@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from factlearn.assets import ASSETS
 from factlearn.data.registry import SOURCES
 from factlearn.experiments.paper.registry import EXPERIMENTS
 from factlearn.lifelong.registry import METHODS
@@ -38,7 +39,8 @@ def test_a_backbone_of_your_own_is_listed(tmp_path):
         listed = json.loads(output_of("list", "backbones", "--json", cwd=tmp_path))
     finally:
         BACKBONES.unregister("own")
-    assert listed["own"] == {"title": "My own", "summary": "for tests"}
+    assert listed["own"]["title"] == "My own"
+    assert listed["own"]["blocks"] == {}
 
 
 def test_an_unknown_kind_says_which_there_are(tmp_path):
@@ -53,3 +55,17 @@ def test_help_ends_with_the_names_that_configs_may_use(tmp_path):
     assert "methods: ebll, ewc, finetune" in words
     assert "backbones: alexnet" in words
     assert "facts-four-tasks" in factlearn("reproduce", "--help", cwd=tmp_path).stdout
+
+
+def test_a_backbone_says_where_it_can_be_cut_what_it_takes_and_whose_its_weights_are(tmp_path):
+    listed = json.loads(output_of("list", "backbones", "--json", cwd=tmp_path))
+    lite = listed["efficientnet-lite0"]
+    assert list(lite["blocks"].items())[-1] == ("head", 1280)
+    assert lite["mean"] == pytest.approx([127 / 255] * 3)
+    assert lite["weights"] in ASSETS
+    assert lite["licence"] == ASSETS[lite["weights"]].licence
+    one = json.loads(output_of("list", "backbones", "torchvision/resnet18", "--json", cwd=tmp_path))
+    assert one["torchvision/resnet18"]["blocks"]["layer4"] == 512
+    done = factlearn("list", "backbones", "torchvision/resnet19", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "did you mean torchvision/resnet1" in " ".join(done.stderr.split())

@@ -37,3 +37,14 @@ def test_lines_fit_a_screen_except_in_tables(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_no_module_is_run_as_a_command(page):
     assert "python -m factlearn" not in (ROOT / page).read_text(encoding="utf-8"), "tables come from commands"
+
+
+def test_the_table_of_backbones_says_what_the_registry_says():
+    from factlearn.models.backbones import BACKBONES
+
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    for name, backbone in BACKBONES.items():
+        about = backbone.described()
+        blocks = ", ".join(f"{block} {channels}" for block, channels in about["blocks"].items()) or "none"
+        weights = f"`{about['weights']}` | {about['licence']}" if about["weights"] else "none |"
+        assert f"| `{name}` | {blocks} | {weights} |" in text

@@ -55,6 +55,12 @@ def test_every_backbone_says_what_it_is_and_ends_with_its_last_block(name):
     assert backbone.summary
     assert max(backbone.blocks.values(), default=0) == len(backbone.layers())
     assert backbone.weights is None or backbone.weights in ASSETS
+    features, channels = torch.zeros(1, 3, 64, 64), []
+    for place, layer in enumerate(backbone.layers(), 1):
+        features = layer.eval()(features)
+        if place in backbone.blocks.values():
+            channels.append(features.shape[1])
+    assert backbone.channels == tuple(channels)
 
 
 @pytest.mark.parametrize(("name", "theirs"), [("vgg16", "vgg16"), ("alexnet", "alexnet")])
@@ -130,6 +136,28 @@ def test_features_of_several_blocks_lie_side_by_side_averaged_over_the_image(nam
         first = nn.Sequential(*list(frozen.prefix)[:place])(images).mean((2, 3))
     assert torch.equal(taken[:, : first.shape[1], 0, 0], first)
     assert frozen.prefix_fingerprint() != embedder(backbone=name, frozen=last).prefix_fingerprint()
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "mean+max"])
+def test_features_are_pooled_as_the_config_says(small, pooling):
+    images = torch.randn(2, 3, 32, 32)
+    model = embedder(backbone="small", features=("first", "second"), pooling=pooling, frozen="all").eval()
+    with torch.no_grad():
+        first = nn.Sequential(*list(model.prefix)[:4])(images)
+        second = nn.Sequential(*list(model.prefix)[4:])(first)
+        found = model.prefix(images).flatten(1)
+    ways = {"mean": lambda each: each.mean((2, 3)), "max": lambda each: each.amax((2, 3))}
+    expected = [ways[way](each) for each in (first, second) for way in pooling.split("+")]
+    torch.testing.assert_close(found, torch.cat(expected, dim=1))
+    with pytest.raises(ValidationError, match="pooling: it applies to features"):
+        ModelConfig(backbone="small", pooling="max")
+
+
+def test_freezing_all_is_freezing_the_last_block_that_is_used(small):
+    assert ModelConfig(backbone="small", frozen="all").cut == (6, 6)
+    assert ModelConfig(backbone="small", frozen="all", blocks=1).cut == (4, 4)
+    one, other = (embedder(backbone="small", frozen=frozen) for frozen in ("all", "second"))
+    assert one.prefix_fingerprint() == other.prefix_fingerprint()
 
 
 def test_features_are_frozen_all_or_none():
