@@ -97,7 +97,7 @@ class ActivationStore:
             ):
                 written = 0
                 for batch in image_batches(list(missing.values()), self._preprocess, batch_size, view=view):
-                    activations = self._model.prefix(batch.images.to(device)).float().cpu().numpy()
+                    activations = self._model.frozen(batch.images.to(device)).float().cpu().numpy()
                     if not written:
                         _write_header(stream, (len(missing), *activations.shape[1:]))
                     stream.write(np.ascontiguousarray(activations).tobytes())

@@ -48,6 +48,8 @@ class ModelConfig(Section):
     """How the `features` of a block are pooled over the image."""
     standardise: bool = False
     """Standardise the convolutional features by the first task's images; training is then much faster."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the frozen layers' arithmetic. bfloat16 is 2 to 3 times as fast on CPUs that have it (avx512_bf16, amx)."""
     keep_activations: bool = True
     """Compute the frozen blocks once per image and keep their activations on disk."""
 

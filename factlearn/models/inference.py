@@ -89,7 +89,7 @@ def classify_images(
     """For each image file its position and the class probabilities of these heads, one after the other."""
     model.eval()
     for batch in image_batches(paths, Preprocess.of(model.config), batch_size):
-        features = model.suffix.features(model.prefix(batch.images.to(model.device)))
+        features = model.suffix.features(model.frozen(batch.images.to(model.device)))
         scores = model.suffix.task_scores(features, max(heads) + 1)
         chances = torch.cat([scores[head].softmax(1) for head in heads], dim=1).cpu().numpy()
         yield from zip(batch.positions, chances, strict=True)

@@ -75,7 +75,7 @@ class DecodedInputs:
         device = self._model.device
         for pixels in ahead(self._pixels, requests):
             with torch.no_grad():
-                batch = self._model.prefix(self._preprocess.normalise(pixels.to(device)))
+                batch = self._model.frozen(self._preprocess.normalise(pixels.to(device)))
             yield batch  # outside: a generator's no_grad would reach its reader
 
     def _pixels(self, request: tuple[Positions, Positions]) -> Tensor:

@@ -161,10 +161,11 @@ class Taps(nn.Sequential):
         for number, layer in enumerate(self, 1):
             input = layer(input)
             if number in self.ends:
+                whole = input.float()  # sums of bfloat16 would be rounded
                 if "mean" in self.pooling:
-                    taken.append(input.mean(dim=(2, 3), keepdim=True))
+                    taken.append(whole.mean(dim=(2, 3), keepdim=True))
                 if "max" in self.pooling:
-                    taken.append(input.amax(dim=(2, 3), keepdim=True))
+                    taken.append(whole.amax(dim=(2, 3), keepdim=True))
         return torch.cat(taken, dim=1)
 
 
@@ -226,7 +227,14 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
 
     def forward(self, images: Tensor) -> Any:
         """Images through both parts."""
-        return self.suffix(self.prefix(images))
+        return self.suffix(self.frozen(images))
+
+    def frozen(self, images: Tensor) -> Tensor:
+        """Images through the frozen layers, computed in the precision that the config asks for."""
+        if self.config.precision == "float32":
+            return self.prefix(images)  # type: ignore[no-any-return]
+        with torch.autocast(images.device.type, torch.bfloat16):
+            return self.prefix(images.contiguous(memory_format=torch.channels_last)).float()  # type: ignore[no-any-return]
 
     def train(self, mode: bool = True) -> "TwoPartModel[Suffix]":
         """Set the mode of the learning part; the frozen prefix always stays in eval mode."""
@@ -244,8 +252,8 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
         state = self.prefix.state_dict()
         tensors = (part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes()))
         config = self.config
-        pooling = [] if config.pooling == "mean" else [config.pooling]
-        return fingerprint(config.backbone, config.frozen_block, list(config.features or ()), *pooling, *tensors)
+        unusual = [value for value in (config.pooling, config.precision) if value not in ("mean", "float32")]
+        return fingerprint(config.backbone, config.frozen_block, list(config.features or ()), *unusual, *tensors)
 
     def fingerprint(self) -> str:
         """A name for the whole model, so that an index knows who wrote its vectors."""

@@ -144,3 +144,15 @@ def test_statistics_are_fixed_by_the_first_fit():
 def test_features_that_never_differ_are_refused():
     with pytest.raises(ModelError, match="do not differ"):
         Standardise((4, 1, 1)).fit([torch.ones(5, 4, 1, 1)])
+
+
+def test_bfloat16_of_the_frozen_layers_changes_features_in_the_third_digit_and_their_name():
+    exact = embedder(frozen="conv5", features=("conv4", "conv5"), hidden=()).eval()
+    quick = embedder(frozen="conv5", features=("conv4", "conv5"), hidden=(), precision="bfloat16").eval()
+    quick.load_state_dict(exact.state_dict())
+    images = torch.randn(4, 3, 32, 32)
+    found, expected = quick.frozen(images), exact.frozen(images)
+    assert found.dtype == torch.float32
+    assert not torch.equal(found, expected)
+    assert float((found - expected).norm() / expected.norm()) < 0.02
+    assert quick.prefix_fingerprint() != exact.prefix_fingerprint()
