@@ -24,7 +24,7 @@ from torch import Tensor
 from factlearn.errors import RunError
 from factlearn.files import atomic_write, fingerprint, sha256_file, write_json
 from factlearn.models.decoding import image_batches
-from factlearn.models.network import TwoPartModel
+from factlearn.models.network import FrozenPart, TwoPartModel
 from factlearn.models.preprocess import PLAIN, Preprocess, View
 from factlearn.progress import progress
 
@@ -48,13 +48,13 @@ class StoredRows:
 
 
 class ActivationStore:
-    """The kept activations of one model's frozen prefix.
+    """The kept activations of one model's frozen prefix, or of one backbone of several.
 
     Attributes:
         folder: where stores live, usually `activations` in the cache directory.
     """
 
-    def __init__(self, folder: Path, model: TwoPartModel[Any], preprocess: Preprocess) -> None:
+    def __init__(self, folder: Path, model: TwoPartModel[Any] | FrozenPart, preprocess: Preprocess) -> None:
         self.folder = folder
         self._model = model
         self._preprocess = preprocess

@@ -66,9 +66,9 @@ class ModelConfig(Section):
             return (self,)
         weights = self.weights if isinstance(self.weights, tuple) else (self.weights,) * len(names)
         features = self._features_by_backbone([find_backbone(name) for name in names])
-        common = {"image_size": self.image_size, "fit": self.fit, "pooling": self.pooling, "frozen": "all"}
+        common = {name: getattr(self, name) for name in ("image_size", "fit", "pooling", "precision")}
         return tuple(
-            ModelConfig(backbone=name, weights=each, features=taken, **common)
+            ModelConfig(backbone=name, weights=each, features=taken, frozen="all", **common)
             for name, each, taken in zip(names, weights, features, strict=True)
         )
 

@@ -32,13 +32,15 @@ class Inputs(Protocol):
 
 
 class StoredInputs:
-    """Activations of the frozen prefix from an `ActivationStore`, for every view."""
+    """Activations of the frozen prefix for every view, from one `ActivationStore` per backbone, side by side."""
 
-    def __init__(self, store: ActivationStore, paths: Sequence[Path], views: Sequence[View], batch_size: int) -> None:
-        self._rows = [store.rows(paths, view, batch_size) for view in views]
+    def __init__(
+        self, stores: Sequence[ActivationStore], paths: Sequence[Path], views: Sequence[View], batch_size: int
+    ) -> None:
+        self._rows = [[store.rows(paths, view, batch_size) for store in stores] for view in views]
 
     def __len__(self) -> int:
-        return len(self._rows[0])
+        return len(self._rows[0][0])
 
     def batches(self, requests: Iterable[tuple[Positions, Positions]]) -> Iterator[Tensor]:
         """Gather kept rows."""
@@ -48,7 +50,7 @@ class StoredInputs:
                 chosen = np.flatnonzero(views == number)
                 if not len(chosen):
                     continue
-                part = rows[positions[chosen]]
+                part = torch.cat([each[positions[chosen]] for each in rows], dim=1)
                 if batch is None:
                     batch = part.new_empty((len(positions), *part.shape[1:]))
                 batch[torch.from_numpy(chosen)] = part
@@ -127,8 +129,9 @@ def open_inputs(
     if keep and model.config.keep_activations and len(model.prefix):
         from factlearn.assets import cache_dir
 
-        store = ActivationStore(cache_dir() / "activations", model, preprocess)
-        return StoredInputs(store, paths, views, _BATCH)
+        folder = cache_dir() / "activations"
+        stores = [ActivationStore(folder, part, Preprocess.of(part.config)) for part in model.frozen_parts()]
+        return StoredInputs(stores, paths, views, _BATCH)
     return DecodedInputs(model, preprocess, paths, views)
 
 

@@ -1,6 +1,7 @@
 """A network in two parts: leading layers that are frozen, whose activations can be kept, and the part that learns."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -189,6 +190,34 @@ def _cut(config: ModelConfig) -> tuple[nn.Sequential, nn.Sequential]:
     return _stack(layers[:frozen], config, taps=whole), _stack(layers[frozen:used], config, taps=not whole)
 
 
+@dataclass(frozen=True)
+class FrozenPart:
+    """Frozen layers and the config that they follow, of one backbone or of several side by side."""
+
+    config: ModelConfig
+    prefix: nn.Module
+
+    @property
+    def device(self) -> torch.device:
+        """Where the layers are."""
+        return next(self.prefix.parameters()).device
+
+    def frozen(self, images: Tensor) -> Tensor:
+        """Images through the layers, in the precision that the config asks for."""
+        if self.config.precision == "float32":
+            return self.prefix(images)  # type: ignore[no-any-return]
+        with torch.autocast(images.device.type, torch.bfloat16):
+            return self.prefix(images.contiguous(memory_format=torch.channels_last)).float()  # type: ignore[no-any-return]
+
+    def prefix_fingerprint(self) -> str:
+        """A name for the layers and their exact weights and statistics."""
+        state = self.prefix.state_dict()
+        tensors = (part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes()))
+        config = self.config
+        unusual = [value for value in (config.pooling, config.precision) if value not in ("mean", "float32")]
+        return fingerprint(config.backbone, config.frozen_block, list(config.features or ()), *unusual, *tensors)
+
+
 class TwoPartModel(nn.Module, Generic[Suffix]):
     """A backbone cut in two: a frozen `prefix`, and a `suffix`, which is what learns, is protected and checkpointed.
 
@@ -230,11 +259,13 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
         return self.suffix(self.frozen(images))
 
     def frozen(self, images: Tensor) -> Tensor:
-        """Images through the frozen layers, computed in the precision that the config asks for."""
-        if self.config.precision == "float32":
-            return self.prefix(images)  # type: ignore[no-any-return]
-        with torch.autocast(images.device.type, torch.bfloat16):
-            return self.prefix(images.contiguous(memory_format=torch.channels_last)).float()  # type: ignore[no-any-return]
+        """Images through the frozen layers."""
+        return FrozenPart(self.config, self.prefix).frozen(images)
+
+    def frozen_parts(self) -> "list[FrozenPart]":
+        """The frozen layers of each backbone by themselves."""
+        stacks = self.prefix if isinstance(self.prefix, SideBySide) else [self.prefix]
+        return [FrozenPart(part, stack) for part, stack in zip(self.config.parts, stacks, strict=True)]
 
     def train(self, mode: bool = True) -> "TwoPartModel[Suffix]":
         """Set the mode of the learning part; the frozen prefix always stays in eval mode."""
@@ -249,11 +280,7 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
 
     def prefix_fingerprint(self) -> str:
         """A name for the frozen prefix: its layers, and their exact weights and statistics."""
-        state = self.prefix.state_dict()
-        tensors = (part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes()))
-        config = self.config
-        unusual = [value for value in (config.pooling, config.precision) if value not in ("mean", "float32")]
-        return fingerprint(config.backbone, config.frozen_block, list(config.features or ()), *unusual, *tensors)
+        return FrozenPart(self.config, self.prefix).prefix_fingerprint()
 
     def fingerprint(self) -> str:
         """A name for the whole model, so that an index knows who wrote its vectors."""

@@ -10,6 +10,7 @@ from factlearn.indexing.building import build_index, embed_one
 from factlearn.models.backbones import BACKBONES, Backbone, register_backbone
 from factlearn.models.config import ClassifierConfig, ModelConfig, weights_files
 from factlearn.models.embedder import FactEmbedder, build_embedder
+from factlearn.models.inputs import in_order, open_inputs
 from factlearn.models.network import Standardise
 from factlearn.models.preprocess import Preprocess
 from tests.conftest import save_random_weights
@@ -113,6 +114,18 @@ def test_a_run_on_two_backbones_resumes_and_its_index_and_predictions_agree(conf
     kept = dict(zip(index.ids, index.vectors, strict=True))["0-8.png"]
     np.testing.assert_allclose(embed_one(index, image), kept, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(whole.embed(image).ravel(), np.ravel(kept), rtol=1e-3, atol=1e-4)
+
+
+def test_activations_kept_of_a_pair_are_those_of_each_backbone_and_serve_runs_on_one(small_pair, manifest, cache):
+    paths = sorted(manifest.parent.glob("*.png"))[:4]
+    pair = build_embedder(ModelConfig(**small_pair, hidden=()), 5).eval()
+    kept, fresh = open_inputs(pair, paths), open_inputs(pair, paths, keep=False)
+    torch.testing.assert_close(*(next(in_order(each, 4)) for each in (kept, fresh)))
+    stores = sorted(path.name for path in (cache / "activations").iterdir())
+    assert len(stores) == 2
+    alone = {**small_pair, "backbone": "one", "features": ["low", "high"], "weights": small_pair["weights"][0]}
+    open_inputs(build_embedder(ModelConfig(**alone, hidden=()), 5).eval(), paths)
+    assert sorted(path.name for path in (cache / "activations").iterdir()) == stores
 
 
 def test_classes_are_learned_on_two_backbones(shapes_config, small_pair, tmp_path):
