@@ -7,7 +7,9 @@ is the square of the number of features. Nothing below the outputs learns, unles
 gradient steps adapt the features to the first task before they are frozen.
 
 The targets of a label are its word vectors (NaN for a unit that a fact lacks), or, where outputs are scores, its
-indicator. The sums are the same for both.
+indicator. The sums are the same for both, and so a run of facts holds both readouts. The temperature of the posterior
+is the one under which images are likeliest by the solution without them; that is measured while a task's images are
+there and kept as a sum per label.
 
 Known from Analytic Class-Incremental Learning (Zhuang et al. 2022), RanPAC (McDonnell et al. 2023) and first-session
 adaptation (Panos et al. 2023); this is not the exact recipe of any.
@@ -25,9 +27,9 @@ from factlearn.lifelong.config import MethodConfig
 from factlearn.lifelong.features import output_layers, tapped
 from factlearn.lifelong.gradients.forward import flat, ready, split, untouched
 from factlearn.lifelong.registry import method
-from factlearn.lifelong.solving import likely_temperature, solve
+from factlearn.lifelong.solving import TEMPERATURES, Solution, solve, unlikeliness
 from factlearn.lifelong.strategy import Learner, Strategy, group_of, labelled
-from factlearn.lifelong.sums import Moments, Sums
+from factlearn.lifelong.sums import WIDE, Moments, Sums
 
 _OUTPUTS = "ridge needs a network whose outputs are exactly those of its last linear layers, with a bias, in order."
 
@@ -55,6 +57,7 @@ class Ridge(Strategy):
         first_session_epochs: epochs of gradient steps that the first task takes.
         sums: over all images so far, by label.
         targets: what each label's outputs should be, where they are not scores; NaN for units that it lacks.
+        unlikely: minus the log-likelihood of each label's images [labels, temperatures], where a temperature is found.
     """
 
     def __init__(self, shrinkage: float | Literal["auto"], first_session_epochs: int = 0) -> None:
@@ -62,6 +65,7 @@ class Ridge(Strategy):
         self.first_session_epochs = first_session_epochs
         self.sums = Sums()
         self.targets = torch.zeros(0)
+        self.unlikely = torch.zeros(0, len(TEMPERATURES), dtype=WIDE)
 
     @classmethod
     def of(cls, config: Any) -> Self:
@@ -75,11 +79,22 @@ class Ridge(Strategy):
     def after_task(self, learner: Learner) -> None:
         """Add the task's images to the sums and solve for the outputs."""
         self.add(learner)
+        if learner.targets is not None or _temperature(learner.module) is not None:
+            self._measure_likelihood(learner)
         self.solve(learner)
 
     def add(self, learner: Learner, *, sign: int = 1) -> None:
         """Add the learner's images to the sums; `sign=-1` takes them out again."""
         self.sums.add(self._labelled_features(learner), sign=sign)
+
+    def _measure_likelihood(self, learner: Learner) -> None:
+        """Measure how likely the learner's images are, each by the scores that are found without it."""
+        solution = self._scores(len(self.sums))
+        new = self.unlikely.new_zeros(len(self.sums) - len(self.unlikely), len(TEMPERATURES))
+        self.unlikely = torch.cat([self.unlikely, new])
+        for features, labels in self._labelled_features(learner):
+            scores = solution.left_out(features.cpu(), torch.eye(len(self.sums))[labels])
+            self.unlikely.index_add_(0, labels.cpu(), unlikeliness(scores, labels.cpu()))
 
     def solve(self, learner: Learner) -> None:
         """Write the solution for all images so far into the output layers."""
@@ -93,15 +108,17 @@ class Ridge(Strategy):
 
     def _solve_scores(self, module: nn.Module, layers: list[nn.Linear]) -> None:
         widths = [layer.out_features for layer in layers]
-        moments = self._moments()
-        unseen = moments.rows.new_zeros(sum(widths) - len(moments.rows), len(moments.gram))
-        moments.rows = torch.cat([moments.rows, unseen])
-        solution = solve(moments, torch.eye(sum(widths)), self.shrinkage)
-        for layer, weights in zip(layers, solution.weights.split(widths, dim=1), strict=True):
+        for layer, weights in zip(layers, self._scores(sum(widths)).weights.split(widths, dim=1), strict=True):
             _write(layer, weights)
-        temperature = getattr(module, "temperature", None)
-        if isinstance(temperature, Tensor):
-            temperature.fill_(likely_temperature(moments, solution))
+        temperature = _temperature(module)
+        if temperature is not None and len(self.unlikely):
+            temperature.fill_(TEMPERATURES[int(self.unlikely.sum(0).argmin())])
+
+    def _scores(self, count: int) -> Solution:
+        """The ridge onto indicators of so many labels; the sums of those that were not seen yet are zero."""
+        moments = self._moments()
+        unseen = moments.rows.new_zeros(count - len(moments.rows), len(moments.gram))
+        return solve(Moments(moments.gram, torch.cat([moments.rows, unseen])), torch.eye(count), self.shrinkage)
 
     def _solve_vectors(self, layers: list[nn.Linear]) -> None:
         for layer, targets in zip(layers, self.targets.split([e.out_features for e in layers], dim=1), strict=True):
@@ -140,7 +157,8 @@ class Ridge(Strategy):
 
     def state(self) -> dict[str, Tensor]:
         """The sums."""
-        return labelled(sums=self.sums.state(), own={"targets": self.targets} if len(self.targets) else {})
+        own = {"targets": self.targets, "unlikely": self.unlikely}
+        return labelled(sums=self.sums.state(), own={name: each for name, each in own.items() if len(each)})
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Restore the sums.
@@ -151,13 +169,20 @@ class Ridge(Strategy):
         if any(name.startswith("gram.") for name in state):
             raise ModelError("The sums were kept by an earlier version of factlearn, without labels; train again.")
         self.sums = Sums.of_state(group_of(state, "sums"))
-        self.targets = group_of(state, "own").get("targets", torch.zeros(0))
+        own = group_of(state, "own")
+        self.targets = own.get("targets", torch.zeros(0))
+        self.unlikely = own.get("unlikely", torch.zeros(0, len(TEMPERATURES), dtype=WIDE))
 
 
 def layers_of(learner: Learner) -> list[nn.Linear]:
     """The linear layers that make the network's outputs."""
     names = output_layers(learner.module, next(iter(learner.inputs)))
     return [learner.module.get_submodule(name) for name in names]  # type: ignore[misc]
+
+
+def _temperature(module: nn.Module) -> Tensor | None:
+    found = getattr(module, "temperature", None)
+    return found if isinstance(found, Tensor) else None
 
 
 def _groups(targets: Tensor, learner: Learner) -> Tensor:
