@@ -155,6 +155,20 @@ class Ridge(Strategy):
         rank = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
         return together[first[order]], rank[number[seen:]]
 
+    def drop(self, labels: Collection[int]) -> None:
+        """Drop labels, whose images were taken out before, and number the others anew."""
+        kept = [label for label in range(len(self.sums)) if label not in labels]
+        self.sums = self.sums.without(labels)
+        self.targets = self.targets[kept] if len(self.targets) else self.targets
+        self.unlikely = self.unlikely[kept] if len(self.unlikely) else self.unlikely
+
+    def join(self, other: "Ridge", places: Tensor) -> None:
+        """Add the sums of another run; `places` has the number that each of its labels gets here."""
+        self.sums = self.sums.joined(other.sums, places)
+        if len(other.unlikely):
+            missing = self.unlikely.new_zeros(len(self.sums) - len(self.unlikely), len(TEMPERATURES))
+            self.unlikely = torch.cat([self.unlikely, missing]).index_add_(0, places, other.unlikely)
+
     def state(self) -> dict[str, Tensor]:
         """The sums."""
         own = {"targets": self.targets, "unlikely": self.unlikely}
