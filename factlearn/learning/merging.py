@@ -16,7 +16,6 @@ from torch import Tensor
 from factlearn.errors import RunError
 from factlearn.facts import Fact
 from factlearn.files import atomic_directory, write_json
-from factlearn.learning.adaptation import USAGE
 from factlearn.learning.facts import save_language
 from factlearn.learning.records import Record, Row, write_record
 from factlearn.learning.resolving import check_out, closed_form_of, feature_tensors, reopened, solve_stage
@@ -48,7 +47,7 @@ def merge(run: Run, other: Run, out: Path) -> Run:
     places = torch.arange(len(added.sums)) + (0 if shared else len(strategy.sums))
     strategy.join(added, places)
     with atomic_directory(out) as folder:
-        ignored = shutil.ignore_patterns("checkpoint", USAGE)
+        ignored = shutil.ignore_patterns("checkpoint", "usage.safetensors")
         shutil.copytree(run.folder, folder, dirs_exist_ok=True, ignore=ignored)
         fresh = Run.open(folder)
         _add_tasks(fresh, other, records, names)
@@ -82,6 +81,7 @@ def _check_features(run: Run, other: Run, ours: Mapping[str, Tensor], theirs: Ma
     if differing:
         why = {
             "standardise": "they were standardised by different first tasks; set model.standardise to false",
+            "random": "their random features have other seeds; use the same seed",
             "shared": "their hidden layers have other weights; use the same seed, or model.hidden: []",
         }.get(differing[0].partition(".")[0], f"{differing[0]} has other weights")
         raise RunError(f"The features of {run.folder} and {other.folder} differ: {why}.")

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,7 +59,9 @@ def reopened(run: Run, features: Mapping[str, Tensor]) -> Problem:
     return kind.of_run(run, model.eval())
 
 
-def solve_stage(run: Run, problem: Problem, strategy: Ridge, number: int, learned: int) -> None:
+def solve_stage(
+    run: Run, problem: Problem, strategy: Ridge, number: int, learned: int, about: Mapping[str, Any] | None = None
+) -> None:
     """Solve for the outputs of the first tasks and keep the network as a stage of the run."""
     started = time.monotonic()
     tasks = range(learned)
@@ -68,7 +71,7 @@ def solve_stage(run: Run, problem: Problem, strategy: Ridge, number: int, learne
         raise RunError(f"None of the test photos of {run.folder} exists any more; restore some.")
     learner = Learner(suffix, torch.optim.SGD(suffix.parameters(), lr=1.0), number - 1, [probe])
     strategy.solve(problem.solving_learner(learner, learned))
-    finish_stage(run, problem, strategy, number, list(tasks), started, strategy.memory().training_bytes, {})
+    finish_stage(run, problem, strategy, number, list(tasks), started, strategy.memory().training_bytes, about or {})
 
 
 def check_out(out: Path) -> None:

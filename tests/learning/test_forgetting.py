@@ -49,7 +49,7 @@ def test_a_forgotten_class_was_never_seen(shapes_config, tmp_path):
 
 
 def test_a_photo_is_taken_out_again(config, tmp_path):
-    whole = facts_run(config, tmp_path, "whole", [[0, 1], [2]])
+    whole = facts_run(config, tmp_path, "whole", [[0, 1], [2]], readout="distance")
     rows = (tmp_path / "whole-pictures" / "facts.csv").read_text().splitlines()
     (tmp_path / "whole-pictures" / "facts.csv").write_text(
         "\n".join(row for row in rows if "1-4.png" not in row) + "\n"
@@ -60,11 +60,14 @@ def test_a_photo_is_taken_out_again(config, tmp_path):
 
 
 def test_in_place_the_run_itself_forgets_and_says_how_much_but_not_what(config, tmp_path):
-    whole = facts_run(config, tmp_path, "whole", [[0, 1], [2, 3]])
+    subsets = {"subsets": {"people": ["<person, *, *>"], "jumps": ["<*, jumping>"]}}
+    whole = facts_run(config, tmp_path, "whole", [[0, 1], [2, 3]], evaluation=subsets)
     left = forget(whole, ["<person, *, *>"])
     assert left.folder == whole.folder
-    assert left.description()["forgotten"]["labels"] == sum(fact.subject == "person" for fact in FACTS[:4])
-    assert left.config.evaluation.subsets == {}
+    assert left.description()["forgotten"]["labels"] == sum(
+        fact.subject == "person" and fact.object != "" for fact in FACTS[:4]
+    )
+    assert "people" not in left.config.evaluation.subsets
     assert left.result(fresh=True).final.map_all > 0
 
 
@@ -73,7 +76,7 @@ def test_without_its_photos_a_fact_can_only_be_dropped(config, tmp_path):
     before = tensors(whole, 2, "strategy")
     for photo in (tmp_path / "whole-pictures").glob("2-*.png"):
         photo.unlink()
-    with pytest.raises(RunError, match="6 training photos .* gone"):
+    with pytest.raises(RunError, match=r"6 training photos .* gone"):
         forget(whole, [str(FACTS[2])], out=tmp_path / "left")
     assert not (tmp_path / "left").exists()
     left = forget(whole, [str(FACTS[2])], out=tmp_path / "left", drop=True)
@@ -86,7 +89,7 @@ def test_what_cannot_be_forgotten_is_refused(config, tmp_path):
     whole = facts_run(config, tmp_path, "whole", [[0, 1], [2]])
     for names, photos, words in (
         (["<cat, eating, fish>"], (), "No fact"),
-        (["<*, *, *>"], (), "left with nothing"),
+        (["<person, *, *>", str(FACTS[2])], (), "left with nothing"),
         ((), [tmp_path / "absent.png"], "has not seen"),
         ((), [tmp_path / "whole-pictures" / f"2-{n}.png" for n in range(9)], "without training photos"),
     ):
