@@ -22,6 +22,7 @@ from factlearn.learning.resolving import check_out, closed_form_of, feature_tens
 from factlearn.learning.runs import Run
 
 _SAME = ("learn", "model", "language", "strategy")
+Records = Mapping[str, tuple[list[Row], dict[str, Any]]]
 
 
 def merge(run: Run, other: Run, out: Path) -> Run:
@@ -40,8 +41,8 @@ def merge(run: Run, other: Run, out: Path) -> Run:
     strategy, added = (closed_form_of(each, "merging") for each in (run, other))
     features = feature_tensors(run)
     _check_features(run, other, features, feature_tensors(other))
-    records = _records_by_task(other)
-    _check_photos(run, other, records)
+    ours, records = _records_by_task(run), _records_by_task(other)
+    _check_photos(run, other, ours, records)
     names = _new_names(run, other)
     shared = getattr(run.config.model, "heads", "own") == "shared"
     places = torch.arange(len(added.sums)) + (0 if shared else len(strategy.sums))
@@ -50,6 +51,7 @@ def merge(run: Run, other: Run, out: Path) -> Run:
         ignored = shutil.ignore_patterns("checkpoint", "usage.safetensors")
         shutil.copytree(run.folder, folder, dirs_exist_ok=True, ignore=ignored)
         fresh = Run.open(folder)
+        _list_once(fresh, ours, records)
         _add_tasks(fresh, other, records, names)
         fresh = Run.open(folder)
         problem = reopened(fresh, features)
@@ -88,21 +90,18 @@ def _check_features(run: Run, other: Run, ours: Mapping[str, Tensor], theirs: Ma
 
 
 def _records_by_task(run: Run) -> dict[str, tuple[list[Row], dict[str, Any]]]:
-    """The photo rows of each of a run's tasks and what is to be said about them; rows of no task go to the first."""
+    """The photo rows of each of a run's tasks and what is to be said about them."""
     first = Record.read(run.folder / "data")
     if first is None:
         raise RunError(f"{run.folder} has no record of its photos (an old run); train it again.")
     additions = run.additions()
-    tasks = {task["name"]: task for task in run.tasks_json()["tasks"]}
     found: dict[str, tuple[list[Row], dict[str, Any]]] = {}
-    for name, task in tasks.items():
+    for task in run.tasks_json()["tasks"]:
+        name = task["name"]
         record = Record.read(run.addition_folder(name)) if name in additions else first
         assert record is not None
-        rows = record.rows if name in additions else [row for row in first.rows if _belongs(row, task)]
-        found[name] = (list(rows), {**record.about, **_about_task(name, task)})
-    listed = {row["id"] for rows, _ in found.values() for row in rows}
-    planned = next(name for name in tasks if name not in additions)
-    found[planned][0].extend(row for row in first.rows if row["id"] not in listed)
+        rows = [row for row in record.rows if name in additions or _belongs(row, task)]
+        found[name] = (rows, {**record.about, **_about_task(name, task)})
     return found
 
 
@@ -116,21 +115,34 @@ def _belongs(row: Row, task: Mapping[str, Any]) -> bool:
     return bool(row["subject"]) and str(Fact(row["subject"], row["predicate"], row["object"])) in task["facts"]
 
 
-def _check_photos(run: Run, other: Run, records: Mapping[str, tuple[list[Row], dict[str, Any]]]) -> None:
+def _labelled(records: Records, split: str | None = None) -> set[tuple[Any, ...]]:
+    """Photos by content, each with what it shows."""
+    return {_key(row) for rows, _ in records.values() for row in rows if split in (None, row["split"])}
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return (row["checksum"], *(row.get(key) for key in ("subject", "predicate", "object", "class")))
+
+
+def _check_photos(run: Run, other: Run, ours: Records, theirs: Records) -> None:
     """Refuse to count a training photo twice."""
-
-    def learned(rows: list[Row]) -> set[tuple[Any, ...]]:
-        keys = ("subject", "predicate", "object", "class")
-        return {(row["checksum"], *(row.get(key) for key in keys)) for row in rows if row["split"] == "train"}
-
-    folders = [run.folder / "data", *map(run.addition_folder, run.additions())]
-    ours = {each for folder in folders if (record := Record.read(folder)) for each in learned(record.rows)}
-    both = ours & {each for rows, _ in records.values() for each in learned(rows)}
+    both = _labelled(ours, "train") & _labelled(theirs, "train")
     if both:
         raise RunError(
             f"{run.folder} and {other.folder} have both learned {len(both)} of the same photos, which would count "
             "twice; let one forget them first."
         )
+
+
+def _list_once(fresh: Run, ours: Records, theirs: Records) -> None:
+    """Leave out of the first record what only the second run's tasks teach, if both came from one collection."""
+    record = Record.read(fresh.folder / "data")
+    assert record is not None
+    doubled = _labelled(theirs) - _labelled(ours)
+    rows = [row for row in record.rows if _key(row) not in doubled]
+    if len(rows) < len(record.rows):
+        unlisted = record.about.get("forgotten", 0) + len(record.rows) - len(rows)
+        write_record(record.folder, rows, {**record.about, "forgotten": unlisted})
 
 
 def _new_names(run: Run, other: Run) -> dict[str, str]:
@@ -144,9 +156,7 @@ def _new_names(run: Run, other: Run) -> dict[str, str]:
     return names
 
 
-def _add_tasks(
-    fresh: Run, other: Run, records: Mapping[str, tuple[list[Row], dict[str, Any]]], names: Mapping[str, str]
-) -> None:
+def _add_tasks(fresh: Run, other: Run, records: Records, names: Mapping[str, str]) -> None:
     """Make the second run's tasks additions of the new one."""
     if fresh.config.learn == "facts":
         language = fresh.language()

@@ -44,11 +44,11 @@ def classes_run(shapes_config, folder, name, groups, **changes):
     return learn(raw, folder / "runs" / name, **changes)
 
 
-def assert_same_knowledge(one, other):
+def assert_same_knowledge(one, other, *, steps=1):
     """The last networks and what they say of test images agree to rounding, and the evaluations are equal.
 
-    The posterior's temperature is on a grid and may be off by a step, since likelihoods were measured along the way;
-    what follows from it is then not compared.
+    The posterior's temperature is on a grid and may be off by some steps, since likelihoods were measured along the
+    way; what follows from it is then not compared.
     """
     same_temperature = True
     for file in ("model", "outputs"):
@@ -56,7 +56,7 @@ def assert_same_knowledge(one, other):
         assert [each.shape for each in ours.values()] == [each.shape for each in theirs.values()]
         for (name, mine), yours in zip(ours.items(), theirs.values(), strict=True):
             if name == "temperature":
-                assert abs(float(mine.log10() - yours.log10())) < STEP * 1.01
+                assert abs(float(mine.log10() - yours.log10())) < STEP * steps + 0.01
                 same_temperature = mine.equal(yours)
             elif file == "model" or same_temperature:
                 torch.testing.assert_close(mine, yours, rtol=2e-4, atol=2e-5)

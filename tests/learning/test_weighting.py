@@ -38,8 +38,10 @@ def test_adapting_is_ridge_regression_with_sample_weights(config, tmp_path):
 
 
 def test_a_protected_fact_can_be_forgotten_and_others_keep_their_weight(config, tmp_path):
-    whole = adapt(facts_run(config, tmp_path, "whole", [[0, 1], [2, 3]]), ["<person, *, *>"], tmp_path / "whole")
-    never = adapt(facts_run(config, tmp_path, "never", [[0], [2, 3]]), ["<person, *, *>"], tmp_path / "never")
+    whole, never = (
+        adapt(facts_run(config, tmp_path, name, groups, readout="distance"), ["<person, *, *>"], tmp_path / name)
+        for name, groups in (("whole", [[0, 1], [2, 3]]), ("never", [[0], [2, 3]]))
+    )
     assert_same_knowledge(forget(whole, [str(FACTS[1])], out=tmp_path / "left"), never)
 
 
