@@ -199,7 +199,7 @@ class Ridge(Strategy):
 
     def state(self) -> dict[str, Tensor]:
         """The sums."""
-        own = {"targets": self.targets, "unlikely": self.unlikely}
+        own = {"targets": self.targets.nan_to_num(torch.inf), "unlikely": self.unlikely}  # NaN equals not even itself
         kept = {"sums": self.sums.state(), "protected": self.protected.state()}
         return labelled(**kept, own={name: each for name, each in own.items() if len(each)})
 
@@ -214,7 +214,8 @@ class Ridge(Strategy):
         self.sums = Sums.of_state(group_of(state, "sums"))
         self.protected = Sums.of_state(group_of(state, "protected"))
         own = group_of(state, "own")
-        self.targets = own.get("targets", torch.zeros(0))
+        targets = own.get("targets", torch.zeros(0))
+        self.targets = targets.masked_fill(targets.isinf(), torch.nan)
         self.unlikely = own.get("unlikely", torch.zeros(0, len(TEMPERATURES), dtype=WIDE))
 
 
