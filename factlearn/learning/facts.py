@@ -21,15 +21,17 @@ from factlearn.files import atomic_directory
 from factlearn.language import LanguageSpace
 from factlearn.learning.collection import RunImages
 from factlearn.learning.config import FactsConfig
-from factlearn.learning.problem import Judgement, Problem, StageData, augmentation_views
+from factlearn.learning.problem import Judgement, Preparation, Problem, StageData, augmentation_views
 from factlearn.learning.records import about_data, rows_of, write_record
 from factlearn.learning.runs import Run
 from factlearn.learning.seeds import seed_initial_weights
 from factlearn.lifelong.memory import bytes_of
+from factlearn.lifelong.strategy import Learner
 from factlearn.models.embedder import build_embedder
 from factlearn.models.inference import embed_inputs
 from factlearn.models.inputs import Inputs, in_order, open_inputs, shuffled
 from factlearn.models.network import TwoPartModel
+from factlearn.models.preprocess import PLAIN, View
 from factlearn.progress import say
 
 _FAR = 1e3
@@ -37,12 +39,13 @@ _FAR = 1e3
 
 @dataclass(frozen=True)
 class FactStage:
-    """The training images of a stage with the vectors of their facts."""
+    """The training images of a stage with the vectors of their facts, and the facts' numbers among all of the run."""
 
     inputs: Inputs
     targets: Tensor
     mask: Tensor
     views: int
+    numbers: Tensor
 
     def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
         """Every image once, in random order, each under a random view."""
@@ -55,10 +58,11 @@ class FactStage:
         """How far the vectors of a batch are from their facts'."""
         return masked_squared_distance(outputs, *targets)
 
-    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every image once, in its order, with its target; NaN where the fact has no such unit."""
+    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Every image once, in its order, with its target (NaN where the fact has no such unit) and fact number."""
         targets = self.targets.masked_fill(self.mask.unsqueeze(2) == 0, float("nan"))
-        yield from zip(in_order(self.inputs, batch_size), targets.split(batch_size), strict=True)
+        batches = in_order(self.inputs, batch_size)
+        yield from zip(batches, targets.split(batch_size), self.numbers.split(batch_size), strict=True)
 
 
 def masked_squared_distance(vectors: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -171,16 +175,59 @@ class FactProblem(Problem):
         """The photos that a task is learned from."""
         return [sample.path for sample in self._samples([task], "train")]
 
-    def stage_data(self, stage: Sequence[int]) -> FactStage:
+    def stage_data(self, stage: Sequence[int]) -> StageData:
         """The training images of a stage, under every view that augmentation draws from."""
-        samples = self._samples(stage, "train")
-        views = augmentation_views(self.config.training)
+        return self._labelled(self._samples(stage, "train"), stage, augmentation_views(self.config.training))
+
+    def _labelled(self, samples: Sequence[Sample], stage: Sequence[int], views: Sequence[View]) -> StageData:
+        """Images of the facts of a stage, under some views."""
+        places = self._places(stage)
         vectors, mask = self.language.embed([sample.fact for sample in samples if sample.fact])
         inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
+        numbers = torch.tensor([places[sample.fact] for sample in samples if sample.fact])
         device = self.model.device
         return FactStage(
-            inputs, torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device).float(), len(views)
+            inputs, torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device).float(), len(views), numbers
         )
+
+    def labels(self) -> list[tuple[int, str]]:
+        """Every fact with its task."""
+        return [(number, str(fact)) for number, task in enumerate(self.split.tasks) for fact in task.facts]
+
+    def numbers_of(self, names: Sequence[str]) -> list[int]:
+        """The numbers of facts or patterns; a fact that two tasks teach has two."""
+        facts = [Fact.parse(text) for _, text in self.labels()]
+        chosen = set(choose_facts(names, list(dict.fromkeys(facts)), report=say))
+        return [number for number, fact in enumerate(facts) if fact in chosen]
+
+    def labelled_photos(self, task: int) -> list[tuple[Path, int]]:
+        """The training photos of a task, each with the number of its fact."""
+        places = self._places([task])
+        return [(sample.path, places[sample.fact]) for sample in self._samples([task], "train") if sample.fact]
+
+    def labelled_images(self, task: int, rows: Sequence[int]) -> StageData:
+        """Some of the training images of a task."""
+        samples = self._samples([task], "train")
+        return self._labelled([samples[row] for row in rows], [task], (PLAIN,))
+
+    def solving_learner(self, learner: Learner, learned: int) -> Learner:
+        """Tell the learner where the facts of the first tasks are in the language space."""
+        learner.targets = self.targets(learned)
+        return self.importance_learner(learner, None)
+
+    def _places(self, stage: Sequence[int]) -> dict[Fact, int]:
+        """The number of each fact of a stage among the facts of all tasks, task after task."""
+        starts = np.cumsum([0, *(len(task.facts) for task in self.split.tasks)]).tolist()
+        return {fact: starts[task] + n for task in stage for n, fact in enumerate(self.split.tasks[task].facts)}
+
+    def targets(self, tasks: int) -> Tensor:
+        """The word vectors [facts, 3, D] of the facts of the first tasks, NaN for units they lack."""
+        vectors, mask = self.language.embed([fact for task in self.split.tasks[:tasks] for fact in task.facts])
+        return torch.from_numpy(vectors).masked_fill(torch.from_numpy(mask).unsqueeze(2) == 0, float("nan"))
+
+    def prepare(self, number: int, stage: Sequence[int], data: StageData) -> Preparation:
+        """Tell the learner where the facts are in the language space."""
+        return Preparation({"targets": self.targets(max(stage) + 1)})
 
     def test_inputs(self, stage: Sequence[int]) -> Inputs:
         """The test images of a stage's facts, those that remain."""

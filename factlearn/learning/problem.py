@@ -39,8 +39,8 @@ class StageData(Protocol):
     def loss(self, outputs: Any, *targets: Tensor) -> Tensor:
         """How far the outputs of a batch are from its targets."""
 
-    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every image once, in its order, with its target."""
+    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Every image once, in its order, with its target and the number of its fact or class among all of the run."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,30 @@ class Problem(ABC):
     @abstractmethod
     def stage_data(self, stage: Sequence[int]) -> StageData:
         """The training images of a stage."""
+
+    @abstractmethod
+    def labels(self) -> list[tuple[int, str]]:
+        """Every fact or class as its task and its name, in the order in which labels are numbered."""
+
+    @abstractmethod
+    def numbers_of(self, names: Sequence[str]) -> list[int]:
+        """The numbers of facts (or patterns) or classes among all labels.
+
+        Raises:
+            FactlearnError: if there is no such fact or class.
+        """
+
+    @abstractmethod
+    def labelled_photos(self, task: int) -> list[tuple[Path, int]]:
+        """The training photos of a task, each with the number of its label; none where it learns from rows."""
+
+    @abstractmethod
+    def labelled_images(self, task: int, rows: Sequence[int]) -> StageData:
+        """Some of the training images of a task, by their places among `labelled_photos`."""
+
+    def solving_learner(self, learner: Learner, learned: int) -> Learner:
+        """Set a learner up to solve for the outputs of the first tasks in closed form."""
+        return self.importance_learner(learner, None)
 
     @abstractmethod
     def test_inputs(self, stage: Sequence[int]) -> Inputs:

@@ -13,6 +13,7 @@ from factlearn.errors import ModelError
 from factlearn.files import fingerprint
 from factlearn.models.config import ModelConfig
 from factlearn.models.pretrained import load_backbone
+from factlearn.models.random_features import RandomFeatures
 from factlearn.models.side_by_side import SideBySide
 
 _STANDARD = 0.1
@@ -116,7 +117,8 @@ class LearningPart(nn.Module):
             layers += [nn.Linear(width, each), nn.ReLU(), nn.Dropout(config.dropout)]
             width = each
         self.shared = nn.Sequential(*layers)
-        self.width = width
+        self.random = RandomFeatures(width, config.random_features) if config.random_features else None
+        self.width = width + config.random_features
         self._fixed_statistics = config.weights is not None
 
     def train(self, mode: bool = True) -> Self:
@@ -142,7 +144,8 @@ class LearningPart(nn.Module):
         features = self.pool(self.convolutions(activations))
         if self.standardise is not None:
             features = self.standardise(features)
-        return self.shared(features.flatten(1))  # type: ignore[no-any-return]
+        shared: Tensor = self.shared(features.flatten(1))
+        return shared if self.random is None else self.random(shared)  # type: ignore[no-any-return]
 
 
 class Taps(nn.Sequential):

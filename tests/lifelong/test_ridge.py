@@ -8,7 +8,8 @@ from sklearn.linear_model import Ridge as Reference
 from torch import nn
 
 from factlearn.errors import ModelError
-from factlearn.lifelong.ridge import SHRINKAGES, TEMPERATURES, Ridge, _cross_validated
+from factlearn.lifelong.ridge import Ridge
+from factlearn.lifelong.solving import SHRINKAGES, TEMPERATURES, solve
 from factlearn.lifelong.strategy import Learner
 
 UNITS, DIMENSION = 3, 4
@@ -111,8 +112,6 @@ def test_what_has_no_closed_form_is_refused():
         strategy.after_task(learner)
 
     inputs, targets = torch.randn(4, 3), torch.randn(4, 2)
-    with pytest.raises(ModelError, match="auto is for scores"):
-        Ridge("auto").before_task(Learner(nn.Linear(3, 2), torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=1.0)))
     with pytest.raises(ModelError, match="needs targets"):
         task(nn.Linear(3, 2), [inputs])
     with pytest.raises(ModelError, match="last linear layers"):
@@ -133,8 +132,7 @@ def test_solving_leaves_the_sums_as_they_are():
     inputs, targets = facts(0)
     learn(module, strategy, [(inputs.double(), targets.double())])
     features = torch.cat([module.features(inputs.double()), torch.ones(len(inputs), 1)], dim=1).detach()
-    subject = strategy.gram["fork.0"]
-    torch.testing.assert_close(subject, features.T @ features)
+    torch.testing.assert_close(strategy.sums.moments().gram, features.T @ features, rtol=1e-6, atol=1e-6)
 
 
 class Headed(nn.Module):
@@ -168,7 +166,8 @@ def learn_heads(order, strategy):
     for number, task in enumerate(order):
         module.open = number + 1
         data = classes(task, (3, 2, 4)[task])
-        batches = list(zip(*(each.split(7) for each in data), strict=True))
+        start = sum((3, 2, 4)[before] for before in order[:number])
+        batches = list(zip(*(each.split(7) for each in (*data, data[1] + start)), strict=True))
         learner = Learner(
             module, torch.optim.SGD(module.parameters(), lr=1.0), number, batches, output="scores", head=["its own"]
         )
@@ -213,9 +212,29 @@ def test_the_shrinkage_found_has_the_least_generalised_cross_validation_error():
         hat = rows @ np.linalg.solve(rows.T @ rows + penalty, rows.T)
         return ((wanted - hat @ wanted) ** 2).sum() / (len(rows) - np.trace(hat)) ** 2
 
-    best = min(SHRINKAGES, key=error)
-    cross = torch.cat([strategy.cross[f"heads.{n}"] for n in range(3)], dim=1).double()
-    assert _cross_validated(strategy.gram["scores"].double(), cross) == pytest.approx(best)
+    assert solve(strategy.sums.moments(), torch.eye(9), "auto").shrinkage == pytest.approx(min(SHRINKAGES, key=error))
+
+
+def test_the_shrinkage_of_vectors_is_found_too():
+    tasks = [facts(seed) for seed in range(3)]
+    module, strategy = forked(), Ridge("auto")
+    learn(module, strategy, tasks)
+    found = [
+        solve(strategy.sums.moments(unit.isfinite().all(1)), unit.nan_to_num(), "auto").shrinkage
+        for unit in strategy.targets.split(DIMENSION, dim=1)
+    ]
+    inputs, targets = (torch.cat(each) for each in zip(*tasks, strict=True))
+    features = module.features(inputs).detach().double().numpy()
+    for unit, shrinkage in enumerate(found):
+        known = targets[:, unit].isfinite().all(1).numpy()
+        rows = np.hstack([features[known], np.ones((known.sum(), 1))])
+        wanted, size = targets[known, unit].double().numpy(), np.square(features[known]).sum(1).mean()
+
+        def error(value, rows=rows, wanted=wanted, size=size):
+            hat = rows @ np.linalg.solve(rows.T @ rows + np.diag([*[value * size] * 20, 0.0]), rows.T)
+            return ((wanted - hat @ wanted) ** 2).sum() / (len(rows) - np.trace(hat)) ** 2
+
+        assert shrinkage == pytest.approx(min(SHRINKAGES, key=error))
 
 
 def test_the_temperature_is_that_of_the_likelihood_without_each_image():
@@ -232,5 +251,16 @@ def test_the_temperature_is_that_of_the_likelihood_without_each_image():
         left_out.append(reference.predict(features[place : place + 1])[0])
     scores = torch.tensor(np.array(left_out))
     losses = [float(F.cross_entropy(scores / value, labels, reduction="sum")) for value in TEMPERATURES]
-    np.testing.assert_allclose(strategy.likelihood["negative"].numpy(), losses, rtol=1e-3)
+    np.testing.assert_allclose(strategy.unlikely.sum(0).numpy(), losses, rtol=1e-3)
     assert float(module.temperature) == pytest.approx(TEMPERATURES[int(np.argmin(losses))])
+
+
+def test_memory_grows_with_labels_by_one_row_each_and_not_with_images():
+    strategy = Ridge(0.3)
+    sizes = []
+    for order in ((0,), (0,), (0, 1)):
+        learn_heads(order, strategy)
+        sizes.append(strategy.memory().stored_bytes)
+    row = 8 * (12 + 1 + 1 + len(TEMPERATURES))  # the sum of its features, count, group and likelihoods
+    assert sizes[1] == sizes[0]
+    assert sizes[2] == sizes[0] + 2 * row
