@@ -37,7 +37,7 @@ _FAR = 1e3
 
 @dataclass(frozen=True)
 class FactStage:
-    """The training images of a stage with the vectors of their facts."""
+    """The training images of a stage with the vectors of their facts: one row per image and fact."""
 
     inputs: Inputs
     targets: Tensor
@@ -45,7 +45,7 @@ class FactStage:
     views: int
 
     def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
-        """Every image once, in random order, each under a random view."""
+        """Every row once, in random order, each under a random view."""
         device = self.targets.device
         for batch, rows in shuffled(self.inputs, self.views, seed, batch_size):
             place = rows.to(device)
@@ -56,7 +56,7 @@ class FactStage:
         return masked_squared_distance(outputs, *targets)
 
     def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every image once, in its order, with its target; NaN where the fact has no such unit."""
+        """Every row once, in its order, with its target; NaN where the fact has no such unit."""
         targets = self.targets.masked_fill(self.mask.unsqueeze(2) == 0, float("nan"))
         yield from zip(in_order(self.inputs, batch_size), targets.split(batch_size), strict=True)
 
@@ -152,10 +152,10 @@ class FactProblem(Problem):
     def describe_stage(self, stage: Sequence[int], data: StageData) -> str:
         """The stage in a few words."""
         names = " + ".join(self.tasks[task] for task in stage)
-        return f"{names}, {len(self.stage_facts(stage))} facts, {len(data.inputs)} images"
+        return f"{names}, {len(self.stage_facts(stage))} facts, {len(self._samples(stage, 'train'))} images"
 
     def _samples(self, stage: Sequence[int], split: str) -> list[Sample]:
-        """The images of a stage's facts; a fact that two tasks teach has different images in each."""
+        """The images of a stage's facts, with those facts alone; a fact may have other images in each task."""
         parts: dict[int, tuple[FactDataset, list[int]]] = {}
         for task in stage:
             part = self.images.of_task(self.tasks[task])
@@ -173,10 +173,10 @@ class FactProblem(Problem):
 
     def stage_data(self, stage: Sequence[int]) -> FactStage:
         """The training images of a stage, under every view that augmentation draws from."""
-        samples = self._samples(stage, "train")
+        rows = training_rows(self._samples(stage, "train"))
         views = augmentation_views(self.config.training)
-        vectors, mask = self.language.embed([sample.fact for sample in samples if sample.fact])
-        inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
+        vectors, mask = self.language.embed([fact for _, fact in rows])
+        inputs = open_inputs(self.model, [path for path, _ in rows], views=views)
         device = self.model.device
         return FactStage(
             inputs, torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device).float(), len(views)
@@ -218,6 +218,11 @@ class FactProblem(Problem):
         return bytes_of(self.model.parameters())
 
 
+def training_rows(samples: Sequence[Sample]) -> list[tuple[Path, Fact]]:
+    """What is learned from images: each with each of its facts."""
+    return [(sample.path, fact) for sample in samples for fact in sample.facts]
+
+
 def evaluate_facts(
     config: FactsConfig,
     dataset: FactDataset,
@@ -227,12 +232,13 @@ def evaluate_facts(
 ) -> FactEvaluation:
     """MAP of the test images' vectors on every task given, the whole test set and the config's subsets."""
     test = dataset.of_split("test")
-    known = set(dataset.of_split("train").facts)
-    kept = [row for row, sample in enumerate(test.samples) if sample.fact in known]
-    facts = sorted(known)
+    facts = dataset.of_split("train").facts
+    known = set(facts)
+    shown = [known.intersection(sample.facts) for sample in test.samples]
+    kept = [row for row, each in enumerate(shown) if each]
     return evaluate_vectors(
         vectors[kept],
-        [fact for row in kept if (fact := test.samples[row].fact)],
+        [sorted(shown[row]) for row in kept],
         facts,
         language.embed(facts),
         ids=[test.samples[row].id for row in kept],

@@ -11,7 +11,7 @@ from factlearn.data.tasks import Task
 from factlearn.language import LanguageSpace
 from factlearn.learning.classes import ClassStage
 from factlearn.learning.config import FactsConfig
-from factlearn.learning.facts import FactProblem
+from factlearn.learning.facts import FactProblem, training_rows
 from factlearn.learning.problem import Judgement, Preparation, Problem, StageData, augmentation_views
 from factlearn.learning.runs import Run
 from factlearn.lifelong.strategy import Learner
@@ -51,12 +51,12 @@ class PosteriorProblem(FactProblem):
         Problem.reorder(self, names)
 
     def stage_data(self, stage: Sequence[int]) -> ClassStage:  # type: ignore[override]
-        """The training images of a stage with the number of each one's fact in its task."""
+        """The training images of a stage, one row per image and fact, with the number of the fact in its task."""
         places = {fact: (task, place) for task in stage for place, fact in enumerate(self.split.tasks[task].facts)}
-        samples = self._samples(stage, "train")
-        tasks, labels = np.array([places[sample.fact] for sample in samples if sample.fact], np.int64).T
+        rows = training_rows(self._samples(stage, "train"))
+        tasks, labels = np.array([places[fact] for _, fact in rows], np.int64).T
         views = augmentation_views(self.config.training)
-        inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
+        inputs = open_inputs(self.model, [path for path, _ in rows], views=views)
         device = self.model.device
         return ClassStage(
             inputs,
