@@ -30,7 +30,7 @@ class ManifestConfig(SourceConfig):
 
     source: Literal["manifest"] = "manifest"
     manifest: Located
-    """A CSV, TSV, JSONL or Parquet file with the columns path, subject, predicate, object, and split if you choose it."""
+    """A CSV, TSV, JSONL or Parquet file with the columns path, split (may be missing), subject, predicate, object."""
     root: Located | None = None
     """The folder that the manifest's paths are relative to; its own folder if not given."""
     on_error: OnError = "refuse"

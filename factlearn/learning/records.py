@@ -59,8 +59,8 @@ def rows_of(data: Data) -> list[Row]:
 
 def _fact_rows(data: FactDataset) -> Iterator[Row]:
     for sample in data.samples:
-        labels: Mapping[Fact | None, Mapping[str, str]] = {**sample.labels} or {None: sample.metadata}
-        for fact, metadata in labels.items():
+        labels: list[tuple[Fact | None, Mapping[str, str]]] = [*sample.labels.items()] or [(None, sample.metadata)]
+        for fact, metadata in labels:
             units = {unit: getattr(fact, unit) if fact else "" for unit in UNIT_NAMES}
             path = str(sample.path.absolute())
             yield {"path": path, "split": sample.split, **units, "id": sample.id, "metadata": dict(metadata)}
