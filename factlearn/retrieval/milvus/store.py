@@ -20,7 +20,7 @@ from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.about import About, Version
-from factlearn.retrieval.items import FACTS, Images
+from factlearn.retrieval.items import Images
 from factlearn.retrieval.milvus.client import BATCH, MOST, Address, Connection
 from factlearn.retrieval.milvus.filter import BUILT_IN, implied, literal, one_of
 from factlearn.retrieval.milvus.record import Head, Record, RecordStore
@@ -154,7 +154,7 @@ class MilvusStore(Store):
         """The expression for images that pass a filter; their ids if there is no such expression."""
         if where is None:
             return ""
-        check_columns(where, [*BUILT_IN, FACTS, *sorted(self.record.keys)])
+        check_columns(where, [*BUILT_IN, *sorted(self.record.keys)])
         expression, exact = implied(where)
         if exact:
             return expression
