@@ -9,6 +9,7 @@ import typer
 from factlearn import __version__
 from factlearn.cli import assets, closed_form, experiments, index, learning, runs
 from factlearn.cli.demo import demo
+from factlearn.cli.manifest import manifest
 from factlearn.cli.query import query
 from factlearn.cli.registries import list_
 from factlearn.errors import FactlearnError
@@ -22,6 +23,7 @@ app = typer.Typer(
 learning.add_commands(app)
 closed_form.add_commands(app)
 experiments.add_commands(app)
+app.command()(manifest)
 app.command()(query)
 app.command()(demo)
 app.command("list")(list_)

@@ -39,6 +39,9 @@ def query(
     ] = None,
     offset: Annotated[int, typer.Option(help="Skip the first N hits.")] = 0,
     threshold: Annotated[float | None, typer.Option(help="Drop hits with a lower score.")] = None,
+    anywhere: Annotated[
+        bool, typer.Option("--anywhere", help="Find a unit in any place: <bicycle> also finds <person, riding, bike>.")
+    ] = False,
     run: RunOption = None,
     learn_importance: Annotated[
         bool, typer.Option("--learn-importance", help="Remember in the run what the --image makes important.")
@@ -50,6 +53,7 @@ def query(
     from factlearn.cli.tables.index import answer_json, hits_table, reading_text
     from factlearn.errors import FactIndexError
     from factlearn.retrieval import FactIndex
+    from factlearn.retrieval.anywhere import anywhere as placed_anywhere
     from factlearn.retrieval.sheet import contact_sheet
     from factlearn.retrieval.verdicts import verdict
 
@@ -58,6 +62,8 @@ def query(
         raise FactIndexError('Ask for a fact, such as "<person, riding, *>", or for an --image.')
     if sheet and len(facts) > 1:
         raise FactIndexError("A picture can be made of one query at a time; ask for one fact with --sheet.")
+    if anywhere and image is not None:
+        raise FactIndexError("--anywhere places the units of a fact; it says nothing about an --image.")
     opened = FactIndex.open(index)
     options: dict[str, Any] = {"k": k, "where": where, "offset": offset, "threshold": threshold, "margin": not_margin}
     options["weights"] = _weights(weights)
@@ -68,9 +74,11 @@ def query(
     both, unwanted = [opened.read(fact) for fact in also or ()], [opened.read(fact) for fact in without or ()]
     more = {"also": tuple(map(opened.parse, both)), "without": tuple(map(opened.parse, unwanted))}
     whole = [replace(each, also=each.also + more["also"], without=each.without + more["without"]) for each in asked]
-    found = opened.query_many(whole, **options)
+    if anywhere:
+        whole = [placed_anywhere(each, opened.vocabulary) for each in whole]
+    found = opened.query_many(whole, anywhere=anywhere, **options)
     rights = [
-        [verdict(hit.fact, each, opened.vocabulary) for hit in hits] for each, hits in zip(whole, found, strict=True)
+        [verdict(hit.facts, each, opened.vocabulary) for hit in hits] for each, hits in zip(whole, found, strict=True)
     ]
     if sheet:
         contact_sheet(found[0], sheet, query=whole[0], known=opened.vocabulary)

@@ -1,8 +1,8 @@
-"""The source `manifest`: a table of images, each with its side (train or test) and the fact it shows.
+"""The source `manifest`: a table of images, each with its side (train or test) and the facts it shows.
 
 Columns: `path`, `split`, `subject`, `predicate`, `object`; any others are kept as the samples' metadata. Paths are
-relative to the manifest's folder and may have Windows' backslashes. An image that shows several facts has one row per
-fact.
+relative to the manifest's folder and may have Windows' backslashes. Rows with the same path are one photo that shows
+several facts. Without a `split` column, photos are set aside for testing (see `factlearn.data.splitting`).
 """
 
 import os
@@ -15,8 +15,9 @@ from pydantic import model_validator
 from factlearn.config import Located
 from factlearn.data.checking import listed, readable
 from factlearn.data.registry import SourceConfig, source
-from factlearn.data.rows import COLUMNS, Row, read_rows
+from factlearn.data.rows import COLUMNS, OPTIONAL, Row, read_rows
 from factlearn.data.samples import SPLITS, FactDataset, Sample
+from factlearn.data.splitting import with_split
 from factlearn.errors import DatasetError, FactError
 from factlearn.facts import Fact
 from factlearn.progress import say
@@ -29,7 +30,7 @@ class ManifestConfig(SourceConfig):
 
     source: Literal["manifest"] = "manifest"
     manifest: Located
-    """A CSV, TSV, JSONL or Parquet file with the columns path, split, subject, predicate, object."""
+    """A CSV, TSV, JSONL or Parquet file with the columns path, split (may be missing), subject, predicate, object."""
     root: Located | None = None
     """The folder that the manifest's paths are relative to; its own folder if not given."""
     on_error: OnError = "refuse"
@@ -37,7 +38,7 @@ class ManifestConfig(SourceConfig):
 
     def open_remaining(self, seed: int) -> FactDataset:
         """The rows that can be used now."""
-        return read_manifest(self.manifest, root=self.root, on_error="skip")
+        return read_manifest(self.manifest, root=self.root, on_error="skip", seed=seed)
 
     @model_validator(mode="before")
     @classmethod
@@ -50,7 +51,7 @@ class ManifestConfig(SourceConfig):
 @source("manifest", learn="facts", config=ManifestConfig, summary="your own images, listed in a table with their facts")
 def open_manifest(config: ManifestConfig, seed: int) -> FactDataset:
     """The facts that a section asks for; images are decoded first only if the damaged ones are to be skipped."""
-    dataset = read_manifest(config.manifest, root=config.root, on_error=config.on_error, report=say)
+    dataset = read_manifest(config.manifest, root=config.root, on_error=config.on_error, seed=seed, report=say)
     return readable(dataset, say) if config.on_error == "skip" else dataset
 
 
@@ -59,6 +60,7 @@ def read_manifest(
     *,
     root: Path | str | None = None,
     on_error: OnError = "refuse",
+    seed: int | None = None,
     report: Callable[[str], None] | None = None,
 ) -> FactDataset:
     """Read a manifest, checking every row before any is used.
@@ -67,7 +69,8 @@ def read_manifest(
         path: a file with one of the `MANIFEST_SUFFIXES`.
         root: the folder that paths are relative to; the manifest's own if not given.
         on_error: "refuse" raises one error that lists the problem rows; "skip" skips them.
-        report: called with one line of text per skipped row.
+        seed: makes a split where the manifest has none; without a seed those images are neither train nor test.
+        report: called with one line of text per skipped row, and about a split that was made.
 
     Raises:
         DatasetError: if the file cannot be read, or rows have problems (with "skip": if no row is left).
@@ -90,7 +93,20 @@ def read_manifest(
     if not reader.samples:
         left = f": {_listed(path, problems)}" if problems else "."
         raise DatasetError(f"The manifest {path} has no usable rows{left}")
-    return FactDataset(path.stem, tuple(reader.samples))
+    samples = list(reader.samples.values())
+    if seed is not None and not reader.has_split:
+        samples = with_split(samples, seed)
+        if report:
+            report(_about_split(path, samples))
+    return FactDataset(path.stem, tuple(samples))
+
+
+def _about_split(path: Path, samples: list[Sample]) -> str:
+    test = sum(sample.split == "test" for sample in samples)
+    return (
+        f"{path.name} has no column split: {len(samples) - test:,} photos are for training and {test:,}, about a fifth "
+        "of each fact's, for testing."
+    )
 
 
 def _listed(path: Path, problems: list[str]) -> str:
@@ -98,18 +114,23 @@ def _listed(path: Path, problems: list[str]) -> str:
 
 
 class _Reader:
-    """Turns rows into samples, remembering what it has seen."""
+    """Turns rows into samples, remembering what it has seen.
+
+    Attributes:
+        samples: by the path in the manifest, in the order of their first rows.
+        has_split: whether a row names a side.
+    """
 
     def __init__(self, root: Path) -> None:
-        self.samples: list[Sample] = []
+        self.samples: dict[str, Sample] = {}
+        self.has_split = False
         self._root = root
         self._facts: dict[tuple[str, str, str], Fact] = {}
         self._absent: dict[str, str] = {}
         self._places: dict[tuple[str, Fact], str] = {}
-        self._ids: set[str] = set()
 
     def take(self, row: Row) -> None:
-        """Add the row's sample.
+        """Add the row's fact to its image's.
 
         Raises:
             DatasetError, FactError: if something is wrong with the row, without saying which row.
@@ -118,26 +139,39 @@ class _Reader:
             raise DatasetError(row.problem)
         values = row.values
         name = self._portable(values["path"].strip())
-        split = values["split"].strip().lower()
         if not name:
             raise DatasetError("the path is empty")
-        if split not in SPLITS:
-            raise DatasetError(f"the split is {values['split']!r} instead of {' or '.join(SPLITS)}")
+        split = self._split(values)
         fact = self._fact(values)
         key = (str(PurePosixPath(name)), fact)
         if key in self._places:
             raise DatasetError(f"{name} with {fact} is already listed, on {self._places[key]}")
+        known = self.samples.get(key[0])
+        if known is not None and split != known.split:
+            first = self._places[key[0], known.facts[0]]
+            raise DatasetError(f"{name} is {split} here and {known.split} on {first}; a photo has one side")
         if missing := self._missing(name):
             raise DatasetError(missing)
         self._places[key] = row.place
-        self._add(key[0], self._root / name, fact, split, values)
-
-    def _add(self, name: str, path: Path, fact: Fact, split: str, values: Mapping[str, str]) -> None:
-        """From its second row on, an image's id includes the fact, so that ids stay unique and stable."""
-        identity = name if name not in self._ids else f"{name}#{fact}"
-        self._ids.add(identity)
         metadata = {key: value for key, value in values.items() if key not in COLUMNS}
-        self.samples.append(Sample(identity, path, fact, split, metadata))
+        if known is None:
+            self.samples[key[0]] = Sample(key[0], self._root / name, fact, split, metadata)
+        else:
+            self.samples[key[0]] = known.showing({**known.labels, fact: metadata})
+
+    def _split(self, values: Mapping[str, str]) -> str:
+        """The row's side; empty if no row has one."""
+        if OPTIONAL not in values:
+            if self.has_split:
+                raise DatasetError("it has no split, unlike rows before it")
+            return ""
+        split = values[OPTIONAL].strip().lower()
+        if split not in SPLITS:
+            raise DatasetError(f"the split is {values[OPTIONAL]!r} instead of {' or '.join(SPLITS)}")
+        if self.samples and not self.has_split:
+            raise DatasetError("it has a split, unlike rows before it")
+        self.has_split = True
+        return split
 
     def _fact(self, values: Mapping[str, str]) -> Fact:
         units = (values["subject"], values.get("predicate", ""), values.get("object", ""))

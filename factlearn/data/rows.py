@@ -13,7 +13,9 @@ from typing import Any
 from factlearn.errors import DatasetError
 
 COLUMNS = ("path", "split", "subject", "predicate", "object")
-_NEEDED_IN_JSON = COLUMNS[:3]
+OPTIONAL = "split"
+"""The one column that may be missing; a split is then made (see `factlearn.data.splitting`)."""
+_NEEDED_IN_JSON = ("path", "subject")
 _LONGEST_FIELD = 1 << 20
 _DELIMITERS = (",", ";", "\t", "|")
 
@@ -55,7 +57,8 @@ def _check_columns(present: Sequence[str], path: Path) -> None:
     for name in present:
         if name in COLUMNS and present.count(name) > 1:
             raise DatasetError(f"The manifest {path} has two columns called {name}; keep one.")
-    missing = [name + _misspelt(name, present) for name in COLUMNS if name not in present]
+    hints = {name: _misspelt(name, present) for name in COLUMNS if name not in present}
+    missing = [name + hint for name, hint in hints.items() if hint or name != OPTIONAL]
     if missing:
         raise DatasetError(
             f"The manifest {path} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; "

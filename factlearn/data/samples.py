@@ -1,4 +1,4 @@
-"""What every source of facts gives: samples, each an image with the fact it shows, if known."""
+"""What every source of facts gives: samples, each an image with the facts it shows, if known."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,13 +14,14 @@ SPLITS = ("train", "test")
 
 @dataclass(frozen=True)
 class Sample:
-    """One image with one fact it shows.
+    """One image with the facts it shows.
 
     Attributes:
         id: stable, unique in its dataset, independent of where the dataset is stored.
-        fact: None if unlabelled.
+        fact: the first of its facts; None if unlabelled.
         split: "train", "test" or "" (neither).
         metadata: anything else the source knows, as text.
+        more: its further facts, each with what the source knows beside it.
     """
 
     id: str
@@ -28,6 +29,22 @@ class Sample:
     fact: Fact | None = None
     split: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+    more: Mapping[Fact, Mapping[str, str]] = field(default_factory=dict, hash=False)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """All facts it shows, in their order; none if unlabelled."""
+        return () if self.fact is None else (self.fact, *self.more)
+
+    @property
+    def labels(self) -> dict[Fact, Mapping[str, str]]:
+        """All facts it shows, each with its metadata."""
+        return {} if self.fact is None else {self.fact: self.metadata, **self.more}
+
+    def showing(self, labels: Mapping[Fact, Mapping[str, str]]) -> Self:
+        """The same image with other facts, at least one."""
+        (fact, metadata), *more = labels.items()
+        return replace(self, fact=fact, metadata=metadata, more=dict(more))
 
 
 @dataclass(frozen=True)
@@ -54,7 +71,7 @@ class FactDataset:
     @property
     def facts(self) -> tuple[Fact, ...]:
         """The distinct facts, sorted."""
-        return tuple(sorted({sample.fact for sample in self.samples if sample.fact is not None}))
+        return tuple(sorted({fact for sample in self.samples for fact in sample.facts}))
 
     def of_split(self, split: str) -> Self:
         """The training or the test samples."""
@@ -63,9 +80,14 @@ class FactDataset:
         return self._where(sample for sample in self.samples if sample.split == split)
 
     def of_facts(self, facts: Iterable[Fact]) -> Self:
-        """The samples that show one of these facts."""
+        """The samples that show one of these facts, each with those of its facts that are among them."""
         wanted = frozenset(facts)
-        return self._where(sample for sample in self.samples if sample.fact in wanted)
+        kept = []
+        for sample in self.samples:
+            chosen = {fact: known for fact, known in sample.labels.items() if fact in wanted}
+            if chosen:
+                kept.append(sample if len(chosen) == len(sample.facts) else sample.showing(chosen))
+        return self._where(kept)
 
     def _where(self, samples: Iterable[Sample]) -> Self:
         return replace(self, samples=tuple(samples))
@@ -73,7 +95,10 @@ class FactDataset:
     @property
     def fingerprint(self) -> str:
         """Identifies exactly these samples by ids, facts, splits and file sizes, wherever they are stored."""
-        rows = [[s.id, s.fact.units if s.fact else None, s.split, _size(s.path)] for s in self.samples]
+        rows = [
+            [s.id, s.fact.units if s.fact else None, s.split, _size(s.path), *(fact.units for fact in s.more)]
+            for s in self.samples
+        ]
         return fingerprint(rows, dict(self.aliases))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Splitting facts into tasks: random and balanced, or by meaning (agglomerative clustering)."""
+"""Splitting facts into tasks: random and balanced, by meaning (agglomerative clustering), or by a manifest's column."""
 
 import json
 from collections import Counter
@@ -24,12 +24,15 @@ Linkage = Literal["ward", "complete", "average"]
 class TasksConfig(Section):
     """How the facts are split into tasks."""
 
-    method: Literal["random", "agglomerative", "file"] = "random"
+    method: Literal["random", "agglomerative", "column", "file"] = "random"
     count: int = Field(4, ge=1)
+    """Number of tasks (method: random, agglomerative)."""
     trials: int = Field(100, ge=1)
     """Number of random splits to draw; the best balanced one is kept."""
     linkage: Linkage = "ward"
     """The distance between two clusters of facts (method: agglomerative)."""
+    column: str | None = None
+    """A column of the manifest: one task for each of its values, in the order they first appear (method: column)."""
     file: Located | None = None
     """A split saved by `factlearn split` (method: file)."""
     names: tuple[str, ...] | None = None
@@ -39,7 +42,9 @@ class TasksConfig(Section):
     def _complete(self) -> "TasksConfig":
         if self.method == "file" and self.file is None:
             raise ValueError("file: name the split that `factlearn split` saved")
-        if self.names is not None and self.method != "file" and len(self.names) != self.count:
+        if self.method == "column" and not self.column:
+            raise ValueError("column: name the column of the manifest whose values are the tasks")
+        if self.names is not None and self.method in ("random", "agglomerative") and len(self.names) != self.count:
             raise ValueError(f"names: {len(self.names)} names for {self.count} tasks")
         return self
 
@@ -126,7 +131,7 @@ class TaskSplit:
 
 def make_tasks(config: TasksConfig, dataset: FactDataset, language: LanguageSpace, seed: int) -> TaskSplit:
     """The tasks that a section asks for: those of the facts with training images."""
-    train, test = ([sample.fact for sample in dataset.of_split(s).samples if sample.fact] for s in ("train", "test"))
+    train, test = ([fact for sample in dataset.of_split(s) for fact in sample.facts] for s in ("train", "test"))
     learned = set(train)
     if config.method == "file":
         assert config.file is not None
@@ -134,12 +139,47 @@ def make_tasks(config: TasksConfig, dataset: FactDataset, language: LanguageSpac
         for fact in (fact for task in split.tasks for fact in task.facts):
             if fact not in learned:
                 raise DatasetError(f"{config.file}: {fact} has no training images in {dataset.name}; remove it.")
+    elif config.method == "column":
+        assert config.column is not None
+        split = by_column(dataset, config.column)
     elif config.method == "random":
         tested = (fact for fact in test if fact in learned)
         split = random_balanced(train, tested, config.count, seed=seed, trials=config.trials)
     else:
         split = agglomerative(fact_embeddings(sorted(learned), language), config.count, linkage=config.linkage)
     return split.renamed(config.names) if config.names else split
+
+
+def by_column(dataset: FactDataset, column: str) -> TaskSplit:
+    """One task for each value of a column, in the order in which training images first have it.
+
+    Raises:
+        DatasetError: if there is no such column, a training image has no value, or a fact has two.
+    """
+    name = column.strip().lower()
+    train = [(sample, fact, labels) for sample in dataset.of_split("train") for fact, labels in sample.labels.items()]
+    columns = sorted({key for _, _, labels in train for key in labels})
+    if name not in columns:
+        listed = f"it has {', '.join(columns)}" if columns else "it has none besides those of facts"
+        raise DatasetError(f"{dataset.name} has no column {column!r} to make tasks from; {listed}.")
+    first: dict[Fact, tuple[str, str]] = {}
+    tasks: dict[str, list[Fact]] = {}
+    for sample, fact, labels in train:
+        value = labels.get(name, "").strip()
+        if not value:
+            raise DatasetError(
+                f"{dataset.name}: {sample.id} ({fact}) has no {name}, so that it is in no task; give it one."
+            )
+        before, where = first.setdefault(fact, (value, sample.id))
+        if before != value:
+            raise DatasetError(
+                f"{dataset.name}: {fact} is in two tasks, {name} {before!r} ({where}) and {value!r} ({sample.id}); "
+                "a fact belongs to one task: give all its rows the same value."
+            )
+        if fact not in tasks.setdefault(value, []):
+            tasks[value].append(fact)
+    made = tuple(Task(value, tuple(sorted(facts))) for value, facts in tasks.items())
+    return TaskSplit("column", made, {"column": name})
 
 
 def fact_embeddings(facts: Sequence[Fact], language: LanguageSpace) -> dict[Fact, NDArray[np.float32]]:

@@ -9,6 +9,9 @@ Image -> fact: all known facts are ranked for each image by the *mean* squared d
 has; a sum would favour facts of fewer units. A fact at the same distance as the right one counts as ranked
 before it.
 
+An image that shows several facts is relevant wherever one of them is, and counts once in every gallery. Ranking facts
+for it, any of them is right.
+
 Everything is computed under both relevance rules: `exact`, the same fact, and `prefix`, every fact that
 starts with the query's units. For image -> fact, prefix accepts every fact the image answers: `<person>` is
 right for a picture of `<person, riding, bike>`, and the best placed right fact gives the rank.
@@ -143,7 +146,7 @@ def _rule_result(raw: Mapping[str, Any]) -> RuleResult:
 
 def evaluate_vectors(
     vectors: NDArray,
-    image_facts: Sequence[Fact],
+    image_facts: Sequence[Fact | Collection[Fact]],
     facts: Sequence[Fact],
     targets: tuple[NDArray, NDArray],
     *,
@@ -155,7 +158,7 @@ def evaluate_vectors(
 
     Args:
         vectors: [N, 3, D], one per image.
-        image_facts: the fact each image shows.
+        image_facts: the fact each image shows, or all of them, at least one.
         facts: the known facts: all are queries on the whole test set and candidates for each image.
         targets: their language vectors [F, 3, D] and mask [F, 3], as `LanguageSpace.embed(facts)` gives them.
         ids: the images' ids, which order equal scores as trec_eval does; their positions if not given.
@@ -175,18 +178,27 @@ def evaluate_vectors(
     if len(set(facts)) != len(facts):
         raise FactlearnError("The known facts hold one fact twice; list each once.")
     scores = masked_scores(vectors, *targets)
-    shown, image_fact = _distinct(image_facts)
+    shown, columns, starts = _distinct(image_facts)
     names = None if ids is None else np.asarray(ids, dtype=np.str_)
-    board = _Board(tuple(facts), np.asarray(targets[1], bool), tuple(shown), image_fact, scores, names)
+    board = _Board(tuple(facts), np.asarray(targets[1], bool), tuple(shown), columns, starts, scores, names)
     tasks, subsets = tasks or {}, subsets or {}
     exact, prefix = (board.judge(rule, tasks, subsets) for rule in (Relevance.EXACT, Relevance.PREFIX))
     return FactEvaluation(exact=exact, prefix=prefix)
 
 
-def _distinct(facts: Sequence[Fact]) -> tuple[list[Fact], NDArray[np.intp]]:
-    """The distinct facts and each one's place among them."""
-    places = {fact: place for place, fact in enumerate(dict.fromkeys(facts))}
-    return list(places), np.array([places[fact] for fact in facts], dtype=np.intp)
+def _distinct(image_facts: Sequence[Fact | Collection[Fact]]) -> tuple[list[Fact], NDArray[np.intp], NDArray[np.intp]]:
+    """The distinct facts, the place among them of every image's facts one after another, and where each image begins.
+
+    Raises:
+        FactlearnError: if an image has no fact.
+    """
+    each = [(facts,) if isinstance(facts, Fact) else tuple(facts) for facts in image_facts]
+    if not all(each):
+        raise FactlearnError("An image without a fact cannot be evaluated; leave it out.")
+    places = {fact: place for place, fact in enumerate(dict.fromkeys(fact for facts in each for fact in facts))}
+    columns = np.array([places[fact] for facts in each for fact in facts], dtype=np.intp)
+    starts = np.cumsum([0, *map(len, each)], dtype=np.intp)[:-1]
+    return list(places), columns, starts
 
 
 def relevance_matrix(
@@ -218,7 +230,8 @@ class _Board:
     facts: tuple[Fact, ...]
     mask: NDArray[np.bool_]
     shown: tuple[Fact, ...]
-    image_fact: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    starts: NDArray[np.intp]
     scores: NDArray[np.float64]
     ids: NDArray[np.str_] | None
 
@@ -228,8 +241,8 @@ class _Board:
         tasks: Mapping[str, Collection[Fact]],
         subsets: Mapping[str, Collection[Fact]],
     ) -> RuleResult:
-        relevant = relevance_matrix(self.facts, self.shown, rule)[:, self.image_fact]
-        everything = np.arange(len(self.image_fact))
+        relevant = self._any_fact(relevance_matrix(self.facts, self.shown, rule))
+        everything = np.arange(len(self.starts))
         return RuleResult(
             whole=self._retrieval(relevant, np.arange(len(self.facts)), everything),
             tasks={
@@ -253,7 +266,12 @@ class _Board:
     def _images_of(self, members: Collection[Fact]) -> NDArray[np.intp]:
         chosen = set(members)
         inside = np.array([fact in chosen for fact in self.shown], dtype=bool)
-        return np.flatnonzero(inside[self.image_fact])
+        return np.flatnonzero(self._any_fact(inside[None])[0])
+
+    def _any_fact(self, of_shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """What holds for any of an image's facts: [Q, images] from [Q, facts shown]."""
+        each = of_shown[:, self.columns]
+        return each if len(self.columns) == len(self.starts) else np.logical_or.reduceat(each, self.starts, axis=1)
 
     def _retrieval(self, relevant: NDArray[np.bool_], rows: NDArray[np.intp], images: NDArray[np.intp]) -> Retrieval:
         part = np.ix_(rows, images)

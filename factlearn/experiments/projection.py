@@ -19,12 +19,12 @@ def facts_to_project(result: RunResult, patterns: Sequence[str] = ()) -> list[Fa
 
     Facts with different units are preferred, so that the picture is not seven times the same action.
     """
-    test = [sample.fact for sample in result.run.data.of_split("test").samples]
+    test = set(result.run.data.of_split("test").facts)
     subsets = list(result.run.config.evaluation.subsets.values())
     chosen = list(patterns) or list(subsets[0] if subsets else ())
     first = result.run.tasks().tasks[0]
     listed = choose_facts(chosen, result.run.data.of_split("train").facts) if chosen else [*first.typical, *first.facts]
-    facts = [fact for fact in dict.fromkeys(listed) if fact in set(test)]
+    facts = [fact for fact in dict.fromkeys(listed) if fact in test]
     apart: dict[tuple[str | None, ...], Fact] = {}
     for fact in facts:
         apart.setdefault((fact.predicate, fact.object) if fact.predicate else fact.units, fact)
@@ -88,11 +88,12 @@ def drift(result: RunResult, facts: Sequence[Fact]) -> list[float]:
 
 
 def _points(result: RunResult, facts: Sequence[Fact]) -> list[tuple[NDArray[np.intp], NDArray[np.float32]]]:
-    """After each stage: which fact each image shows, and its vector."""
+    """After each stage: which fact each image shows, and its vector; an image of two of them is two points."""
     number = {fact: place for place, fact in enumerate(facts)}
     samples = result.run.data.of_split("test").samples
-    rows = [row for row, sample in enumerate(samples) if sample.fact in number]
-    labels = np.array([number[fact] for row in rows if (fact := samples[row].fact)], dtype=np.intp)
+    shown = [(row, number[fact]) for row, sample in enumerate(samples) for fact in sample.facts if fact in number]
+    rows = [row for row, _ in shown]
+    labels = np.array([label for _, label in shown], dtype=np.intp)
     meant = result.run.language().embed(list(facts))[1][labels][:, :, None]  # a unit the fact lacks may lie anywhere
     stages = range(1, len(result.learned) + 1)
     return [(labels, (test_vectors(result.run, n)[rows] * meant).reshape(len(rows), -1)) for n in stages]

@@ -217,17 +217,19 @@ def _sides(count: int, generator: np.random.Generator) -> list[str]:
 
 def held_out_manifest(train: FactDataset, seed: int) -> str:
     """The training images as a manifest, of each fact a fifth (at least one, if it has two) as test images."""
-    by_fact: dict[Fact, list[Path]] = {}
+    shown: dict[Path, list[Fact]] = {}
     for sample in train.samples:
-        if sample.fact is not None:
-            by_fact.setdefault(sample.fact, []).append(sample.path.resolve())
+        shown.setdefault(sample.path.resolve(), []).extend(sample.facts)
+    by_fact: dict[Fact, list[Path]] = {}
+    for path, facts in ((path, facts) for path, facts in shown.items() if facts):
+        by_fact.setdefault(facts[0], []).append(path)  # a photo of several facts is on one side for all of them
     generator = np.random.default_rng(derived_seed(seed, "held out"))
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("path", "split", "subject", "predicate", "object"))
     for fact in sorted(by_fact):
-        paths = sorted(set(by_fact[fact]))
-        units = [*fact.units, "", ""][:3]
-        sides = zip(paths, _sides(len(paths), generator), strict=True)
-        writer.writerows([(str(path), side, *units) for path, side in sides])
+        paths = sorted(by_fact[fact])
+        for path, side in zip(paths, _sides(len(paths), generator), strict=True):
+            rows = ([*each.units, "", ""][:3] for each in dict.fromkeys(shown[path]))
+            writer.writerows([(str(path), side, *units) for units in rows])
     return stream.getvalue()

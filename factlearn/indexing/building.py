@@ -90,7 +90,7 @@ def stored_columns(samples: Sequence[Sample], files: Mapping[Path, FileFacts] | 
     """What an index stores about images, besides ids and vectors."""
     return {
         "paths": [sample.path for sample in samples],
-        "facts": [sample.fact for sample in samples],
+        "facts": [sample.facts for sample in samples],
         "metadata": [_metadata(sample) for sample in samples],
         "files": [files[sample.path] if files else file_facts(sample.path) for sample in samples],
     }

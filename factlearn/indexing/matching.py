@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from factlearn.data.samples import Sample
-from factlearn.facts import Fact
 from factlearn.files import sha256_file
-from factlearn.retrieval.items import metadata_of
+from factlearn.retrieval.items import facts_of, labels_of, metadata_of
 
 Item = Mapping[str, Any]
 FileFacts = dict[str, str]
@@ -29,7 +28,8 @@ def sample_of(item: Item) -> Sample:
     """An image of an index, to be embedded again."""
     metadata = metadata_of(item)
     split = metadata.pop("split", "")
-    return Sample(item["id"], Path(item["path"]), Fact.parse(item["fact"]) if item["fact"] else None, split, metadata)
+    sample = Sample(item["id"], Path(item["path"]), None, split, metadata)
+    return sample.showing(dict.fromkeys(facts_of(item), metadata)) if item["fact"] else sample
 
 
 def place_of(item: Item) -> str:
@@ -155,12 +155,16 @@ class _Matching:
         self.found.unchanged.append(sample)
         if item["modified"] != file["modified"]:
             self.found.rewrites[item["id"]] = dict(file)
+        known = facts_of(item)
+        if further := [fact for fact in sample.facts if fact not in known]:
+            self.found.rewrites.setdefault(item["id"], {}).update(labels_of([*known, *further]))
         return True
 
     def _by_content(self, sample: Sample, here: Item | None) -> bool:
         """Whether an item elsewhere has the content: one that stands makes this a copy, any other has moved here."""
         known = self.with_content.get(self.found.files[sample.path]["sha256"], [])
-        known = [item for item in known if sample.fact is None or here is not None or item["fact"] == str(sample.fact)]
+        if sample.facts and here is None:  # a copy under other facts is another image
+            known = [item for item in known if not set(sample.facts).isdisjoint(facts_of(item))]
         left = [item for item in known if self._left(item)]
         if len(left) < len(known) and not self.allow_duplicates:
             self.found.duplicates.append(sample)
@@ -200,7 +204,7 @@ class _Matching:
     def _embed(self, sample: Sample, item: Item | None) -> None:
         """Note an image to embed, unless another file to embed has the same content."""
         seen = self.seen.setdefault(self.found.files[sample.path]["sha256"], [])
-        copies = [other for other in seen if other.path != sample.path and sample.fact in (None, other.fact)]
+        copies = [other for other in seen if other.path != sample.path and {*sample.facts} <= {*other.facts}]
         if copies and not self.allow_duplicates:
             self.found.duplicates.append(sample)
             return
@@ -221,8 +225,16 @@ class _Matching:
 
 
 def _labelled(sample: Sample, here: Sequence[Item]) -> list[tuple[Sample, Item | None]]:
-    """A sample with the item of its fact; one without a fact stands for all items at its path, with their facts."""
-    if sample.fact is None and here:
+    """A sample with the item at its path, which learns facts that are new to it.
+
+    One without facts stands for all items at its path, with their facts; so does one whose facts are spread over
+    several items, as indexes once had them.
+    """
+    if not sample.facts and here:
         return [(replace(sample_of(item), path=sample.path), item) for item in here]
-    own = (item for item in here if item["fact"] == (None if sample.fact is None else str(sample.fact)))
-    return [(sample, next(own, None))]
+    shares = [{fact: label for fact, label in sample.labels.items() if fact in facts_of(item)} for item in here]
+    if {fact for share in shares for fact in share} == {*sample.facts}:
+        return [(sample.showing(share), item) for share, item in zip(shares, here, strict=True) if share] or [
+            (sample, None)
+        ]
+    return [(sample, next(iter(here), None))]

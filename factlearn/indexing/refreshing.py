@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.evaluation.facts import evaluate_vectors
-from factlearn.facts import Fact
 from factlearn.indexing.building import add_samples
 from factlearn.indexing.drift import GroupDrift, measure_drift, sample_groups, shown_facts
 from factlearn.indexing.embedding import Embedder
@@ -17,6 +16,7 @@ from factlearn.indexing.matching import is_gone, sample_of
 from factlearn.indexing.versions import known_facts
 from factlearn.learning.runs import Run
 from factlearn.retrieval import FactIndex, Version, store_at
+from factlearn.retrieval.items import facts_of
 from factlearn.retrieval.rows import unpack
 
 Policy = Literal["drift", "all", "repair"]
@@ -91,7 +91,8 @@ class _Old:
         self.items = [items[place] for place in stale]
         self.vectors = unpack(index.store.take(keys[np.array(stale, np.intp)]))
         self.facts = tuple(sorted({*index.facts, *known_facts(embedder.run)}))
-        self.labels = [Fact.parse(item["fact"]) if item["fact"] else None for item in self.items]
+        self.shown = [facts_of(item) for item in self.items]
+        self.labels = [next(iter(facts), None) for facts in self.shown]
         language = embedder.run.language()
         language.learn_units(index.language)
         self.targets = language.embed(self.facts)
@@ -118,12 +119,12 @@ class _Old:
 
     def map_of(self, vectors: NDArray[np.float32]) -> float | None:
         """MAP over the sampled images whose fact is known."""
-        known = [place for place, row in enumerate(self.sampled) if self.labels[row] in self.facts]
-        shown = [self.labels[self.sampled[place]] for place in known]
+        known = [place for place, row in enumerate(self.sampled) if not set(self.facts).isdisjoint(self.shown[row])]
+        shown = [self.shown[self.sampled[place]] for place in known]
         if not known:
             return None
         ids = [self.items[self.sampled[place]]["id"] for place in known]
-        result = evaluate_vectors(vectors[known], [f for f in shown if f], self.facts, self.targets, ids=ids)
+        result = evaluate_vectors(vectors[known], shown, self.facts, self.targets, ids=ids)
         return result.map_all
 
 

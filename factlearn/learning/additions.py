@@ -68,7 +68,8 @@ def _check_method(run: Run) -> None:
 
 def _open(run: Run, path: Path) -> Data:
     if not isinstance(run.config, ClassesConfig):
-        dataset = open_new_facts(path)
+        dataset = open_new_facts(path, run.config.seed)
+        _check_sides(run, path, dataset)
         if not len(dataset.of_split("test")) and not run.images.remaining(run.data.of_split("test").samples):
             raise DatasetError(f"{path} has no test images, and none of {run.folder} is left; mark some rows as test.")
         return dataset
@@ -80,6 +81,17 @@ def _open(run: Run, path: Path) -> Data:
     if run.config.model.heads == "shared" and known != new:
         raise DatasetError(f"{path} has {new} classes; the tasks of {run.folder} share one head of {known}.")
     return sequence
+
+
+def _check_sides(run: Run, path: Path, new: FactDataset) -> None:
+    """Refuse photos that the run learns from as test photos, and the other way round."""
+    known = {sample.path: sample for sample in run.data.samples}
+    for sample in new.samples:
+        before = known.get(sample.path)
+        if before is not None and before.split != sample.split:
+            raise DatasetError(
+                f"{path}: {sample.id} is {sample.split}, but {before.split} in {run.folder}; a photo has one side."
+            )
 
 
 def _task_name(run: Run, name: str, rows: list[Row], *, numbered: bool) -> str:

@@ -10,7 +10,8 @@ from factlearn.data.classes import ClassSequence, Pictures
 from factlearn.data.registry import open_source
 from factlearn.data.samples import FactDataset, Sample
 from factlearn.errors import FactlearnError, RunError
-from factlearn.learning.records import Data, Record, class_photo_id
+from factlearn.facts import Fact
+from factlearn.learning.records import Data, Record, class_photo_id, fact_of, photo_id
 from factlearn.progress import say
 
 if TYPE_CHECKING:
@@ -43,14 +44,23 @@ class RunImages:
 
     @cached_property
     def whole(self) -> Data:
-        """Everything as one dataset; ids of added photos start with the name of their task."""
+        """Everything as one dataset; ids of added photos start with the name of their task.
+
+        A photo that was added again, perhaps with more facts, is one photo.
+        """
         if isinstance(self.first, ClassSequence):
             return replace(self.first, tasks=tuple(task for part in self._parts() for task in part.tasks))
-        samples: list[Sample] = list(self.first.samples)
+        samples: dict[str, Sample] = {sample.id: sample for sample in self.first.samples}
+        photos = {(sample.path, sample.split): sample.id for sample in self.first.samples}
         for name, part in self.added.items():
             assert isinstance(part, FactDataset)
-            samples += [replace(sample, id=f"{name}/{sample.id}") for sample in part.samples]
-        return replace(self.first, samples=tuple(samples))
+            for sample in part.samples:
+                known = photos.setdefault((sample.path, sample.split), f"{name}/{sample.id}")
+                if known in samples:
+                    samples[known] = samples[known].showing({**samples[known].labels, **sample.labels})
+                else:
+                    samples[known] = replace(sample, id=known)
+        return replace(self.first, samples=tuple(samples.values()))
 
     def _parts(self) -> list[Any]:
         return [self.first, *self.added.values()]
@@ -103,12 +113,13 @@ def open_images(run: "Run") -> RunImages:
         run.check_data(first.fingerprint)
         new, dropped = 0, set()
     else:
-        places = _current_places(run)
+        places, listed_now = _current_places(run)
         record = record.moved(places)
         first = record.data
+        listed = {(photo_id(row), fact_of(row) if "subject" in row else None) for row in record.rows}
         forgotten = record.about.get("forgotten", 0)  # on purpose: the source may well list them still
-        new = max(len(places.keys() - {row["id"] for row in record.rows}) - forgotten, 0)
-        dropped = {Path(row["path"]) for row in record.rows if places and row["id"] not in places}
+        new = max(len(listed_now - listed) - forgotten, 0)
+        dropped = {Path(row["path"]) for row in record.rows if places and photo_id(row) not in places}
     compared = [each.compare() for each in (record, *records.values()) if each is not None]
     gone = frozenset().union(*(gone for gone, _ in compared))
     images = RunImages(
@@ -132,18 +143,20 @@ def _record(run: "Run", name: str) -> Record:
     return record
 
 
-def _current_places(run: "Run") -> dict[str, Path]:
-    """Where the source has each image now, by id; nothing if it cannot be opened any more."""
+def _current_places(run: "Run") -> tuple[dict[str, Path], set[tuple[str, Fact | None]]]:
+    """Where the source has each image now, by id, and its facts; nothing if it cannot be opened any more."""
     try:
         now: Data = run.config.data.open_remaining(run.config.seed)
     except FactlearnError:
-        return {}
+        return {}, set()
     if isinstance(now, FactDataset):
-        return {sample.id: sample.path.absolute() for sample in now.samples}
-    return {
+        rows = {(sample.id, fact) for sample in now.samples for fact in sample.facts or (None,)}
+        return {sample.id: sample.path.absolute() for sample in now.samples}, rows
+    places = {
         class_photo_id(task.name, path, examples.root): path.absolute()
         for task in now.tasks
         for examples in (task.train, task.test)
         if isinstance(examples, Pictures)
         for path in examples.paths
     }
+    return places, {(name, None) for name in places}

@@ -39,7 +39,7 @@ _FAR = 1e3
 
 @dataclass(frozen=True)
 class FactStage:
-    """The training images of a stage with the vectors of their facts, and the facts' numbers among all of the run."""
+    """The training images of a stage, one row per image and fact: the fact's vectors, and its number in the run."""
 
     inputs: Inputs
     targets: Tensor
@@ -48,7 +48,7 @@ class FactStage:
     numbers: Tensor
 
     def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
-        """Every image once, in random order, each under a random view."""
+        """Every row once, in random order, each under a random view."""
         device = self.targets.device
         for batch, rows in shuffled(self.inputs, self.views, seed, batch_size):
             place = rows.to(device)
@@ -59,7 +59,7 @@ class FactStage:
         return masked_squared_distance(outputs, *targets)
 
     def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Every image once, in its order, with its target (NaN where the fact has no such unit) and fact number."""
+        """Every row once, in its order, with its target (NaN where the fact has no such unit) and fact number."""
         targets = self.targets.masked_fill(self.mask.unsqueeze(2) == 0, float("nan"))
         batches = in_order(self.inputs, batch_size)
         yield from zip(batches, targets.split(batch_size), self.numbers.split(batch_size), strict=True)
@@ -156,10 +156,10 @@ class FactProblem(Problem):
     def describe_stage(self, stage: Sequence[int], data: StageData) -> str:
         """The stage in a few words."""
         names = " + ".join(self.tasks[task] for task in stage)
-        return f"{names}, {len(self.stage_facts(stage))} facts, {len(data.inputs)} images"
+        return f"{names}, {len(self.stage_facts(stage))} facts, {len(self._samples(stage, 'train'))} images"
 
     def _samples(self, stage: Sequence[int], split: str) -> list[Sample]:
-        """The images of a stage's facts; a fact that two tasks teach has different images in each."""
+        """The images of a stage's facts, with those facts alone; a fact may have other images in each task."""
         parts: dict[int, tuple[FactDataset, list[int]]] = {}
         for task in stage:
             part = self.images.of_task(self.tasks[task])
@@ -177,14 +177,15 @@ class FactProblem(Problem):
 
     def stage_data(self, stage: Sequence[int]) -> StageData:
         """The training images of a stage, under every view that augmentation draws from."""
-        return self._labelled(self._samples(stage, "train"), stage, augmentation_views(self.config.training))
+        rows = training_rows(self._samples(stage, "train"))
+        return self._labelled(rows, stage, augmentation_views(self.config.training))
 
-    def _labelled(self, samples: Sequence[Sample], stage: Sequence[int], views: Sequence[View]) -> StageData:
+    def _labelled(self, rows: Sequence[tuple[Path, Fact]], stage: Sequence[int], views: Sequence[View]) -> StageData:
         """Images of the facts of a stage, under some views."""
         places = self._places(stage)
-        vectors, mask = self.language.embed([sample.fact for sample in samples if sample.fact])
-        inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
-        numbers = torch.tensor([places[sample.fact] for sample in samples if sample.fact])
+        vectors, mask = self.language.embed([fact for _, fact in rows])
+        inputs = open_inputs(self.model, [path for path, _ in rows], views=views)
+        numbers = torch.tensor([places[fact] for _, fact in rows])
         device = self.model.device
         return FactStage(
             inputs, torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device).float(), len(views), numbers
@@ -201,14 +202,14 @@ class FactProblem(Problem):
         return [number for number, fact in enumerate(facts) if fact in chosen]
 
     def labelled_photos(self, task: int) -> list[tuple[Path, int]]:
-        """The training photos of a task, each with the number of its fact."""
+        """The training photos of a task with the number of their fact; one row per photo and fact."""
         places = self._places([task])
-        return [(sample.path, places[sample.fact]) for sample in self._samples([task], "train") if sample.fact]
+        return [(path, places[fact]) for path, fact in training_rows(self._samples([task], "train"))]
 
     def labelled_images(self, task: int, rows: Sequence[int]) -> StageData:
-        """Some of the training images of a task."""
-        samples = self._samples([task], "train")
-        return self._labelled([samples[row] for row in rows], [task], (PLAIN,))
+        """Some of the training images of a task, by their places among its `labelled_photos`."""
+        every = training_rows(self._samples([task], "train"))
+        return self._labelled([every[row] for row in rows], [task], (PLAIN,))
 
     def solving_learner(self, learner: Learner, learned: int) -> Learner:
         """Tell the learner where the facts of the first tasks are in the language space."""
@@ -265,6 +266,11 @@ class FactProblem(Problem):
         return bytes_of(self.model.parameters())
 
 
+def training_rows(samples: Sequence[Sample]) -> list[tuple[Path, Fact]]:
+    """What is learned from images: each with each of its facts."""
+    return [(sample.path, fact) for sample in samples for fact in sample.facts]
+
+
 def evaluate_facts(
     config: FactsConfig,
     dataset: FactDataset,
@@ -274,12 +280,13 @@ def evaluate_facts(
 ) -> FactEvaluation:
     """MAP of the test images' vectors on every task given, the whole test set and the config's subsets."""
     test = dataset.of_split("test")
-    known = set(dataset.of_split("train").facts)
-    kept = [row for row, sample in enumerate(test.samples) if sample.fact in known]
-    facts = sorted(known)
+    facts = dataset.of_split("train").facts
+    known = set(facts)
+    shown = [known.intersection(sample.facts) for sample in test.samples]
+    kept = [row for row, each in enumerate(shown) if each]
     return evaluate_vectors(
         vectors[kept],
-        [fact for row in kept if (fact := test.samples[row].fact)],
+        [sorted(shown[row]) for row in kept],
         facts,
         language.embed(facts),
         ids=[test.samples[row].id for row in kept],

@@ -1,14 +1,15 @@
 """Learning facts as scores, one head per task, read out as vectors by their posterior (`model.readout: posterior`)."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from factlearn.data.samples import Sample
 from factlearn.data.tasks import Task
+from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.learning.classes import ClassStage
 from factlearn.learning.config import FactsConfig
@@ -52,19 +53,19 @@ class PosteriorProblem(FactProblem):
         """Heads are in the order of the tasks, so that another order is refused."""
         Problem.reorder(self, names)
 
-    def _labelled(self, samples: Sequence[Sample], stage: Sequence[int], views: Sequence[View]) -> StageData:
+    def _labelled(self, rows: Sequence[tuple[Path, Fact]], stage: Sequence[int], views: Sequence[View]) -> StageData:
         """Images of the facts of a stage, each with the number of its fact in its task."""
         numbers = self._places(stage)
         places = {fact: (task, place) for task in stage for place, fact in enumerate(self.split.tasks[task].facts)}
-        tasks, labels = np.array([places[sample.fact] for sample in samples if sample.fact], np.int64).reshape(-1, 2).T
-        inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
+        tasks, labels = np.array([places[fact] for _, fact in rows], np.int64).reshape(-1, 2).T
+        inputs = open_inputs(self.model, [path for path, _ in rows], views=views)
         device = self.model.device
         return ClassStage(
             inputs,
             torch.from_numpy(tasks.copy()).to(device),
             torch.from_numpy(labels.copy()).to(device),
             len(views),
-            torch.tensor([numbers[sample.fact] for sample in samples if sample.fact]),
+            torch.tensor([numbers[fact] for _, fact in rows]),
             together=True,
         )
 

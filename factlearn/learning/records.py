@@ -3,14 +3,14 @@
     data/           what the run was started with
     added/NAME/     one task that `factlearn learn --data` added
         about.json      name, classes, epochs, and where it came from
-        photos.jsonl    one line per labelled photo: absolute path, split, fact or class, size, mtime and checksum
+        photos.jsonl    one line per photo and fact (or class): absolute path, split, id, size, mtime and checksum
 
 The folders appear whole and never change. A run of rows of numbers has no `data/`, since its source always gives the
 same rows; nor do runs made before this record existed.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +39,7 @@ def photo_checksum(path: Path) -> str:
 
 
 def rows_of(data: Data) -> list[Row]:
-    """One row per labelled photo.
+    """One row per photo and fact, or class.
 
     Raises:
         DatasetError: if a photo cannot be read.
@@ -59,10 +59,11 @@ def rows_of(data: Data) -> list[Row]:
 
 def _fact_rows(data: FactDataset) -> Iterator[Row]:
     for sample in data.samples:
-        fact = sample.fact
-        units = {unit: getattr(fact, unit) if fact else "" for unit in UNIT_NAMES}
-        path = str(sample.path.absolute())
-        yield {"path": path, "split": sample.split, **units, "id": sample.id, "metadata": dict(sample.metadata)}
+        labels: list[tuple[Fact | None, Mapping[str, str]]] = [*sample.labels.items()] or [(None, sample.metadata)]
+        for fact, metadata in labels:
+            units = {unit: getattr(fact, unit) if fact else "" for unit in UNIT_NAMES}
+            path = str(sample.path.absolute())
+            yield {"path": path, "split": sample.split, **units, "id": sample.id, "metadata": dict(metadata)}
 
 
 def _class_rows(data: ClassSequence) -> Iterator[Row]:
@@ -84,6 +85,17 @@ def about_data(data: Data) -> dict[str, Any]:
     if isinstance(data, FactDataset):
         return {"name": data.name, "aliases": dict(data.aliases)}
     return {"name": data.name, "tasks": [{"name": task.name, "classes": list(task.classes)} for task in data.tasks]}
+
+
+def photo_id(row: Row) -> str:
+    """The id of a row's photo; once, the rows of a photo's further facts had ids of their own, `ID#FACT`."""
+    identity: str = row["id"]
+    return identity.removesuffix(f"#{fact_of(row)}") if "subject" in row else identity
+
+
+def fact_of(row: Row) -> Fact | None:
+    """The fact that a row of facts states."""
+    return Fact(row["subject"], row["predicate"], row["object"]) if row["subject"] else None
 
 
 def same_photos(one: list[Row], other: list[Row]) -> bool:
@@ -126,7 +138,7 @@ class Record:
 
     def moved(self, places: dict[str, Path]) -> "Record":
         """The record with photos at the places where their source has them now, by id."""
-        rows = [{**row, "path": str(places.get(row["id"], row["path"]))} for row in self.rows]
+        rows = [{**row, "path": str(places.get(photo_id(row), row["path"]))} for row in self.rows]
         return Record(self.folder, self.about, rows)
 
     @cached_property
@@ -138,11 +150,15 @@ class Record:
             raise RunError(f"{self.folder} is damaged ({error}); restore the run from a backup.") from error
 
     def _facts(self) -> FactDataset:
-        samples = []
+        samples: dict[str, Sample] = {}
         for row in self.rows:
-            fact = Fact(row["subject"], row["predicate"], row["object"]) if row["subject"] else None
-            samples.append(Sample(row["id"], Path(row["path"]), fact, row["split"], row["metadata"]))
-        return FactDataset(self.about["name"], tuple(samples), self.about["aliases"])
+            fact = fact_of(row)
+            known = samples.get(row["id"])
+            if known is not None and fact is not None:
+                samples[row["id"]] = known.showing({**known.labels, fact: row["metadata"]})
+            else:
+                samples[row["id"]] = Sample(row["id"], Path(row["path"]), fact, row["split"], row["metadata"])
+        return FactDataset(self.about["name"], tuple(samples.values()), self.about["aliases"])
 
     def _classes(self) -> ClassSequence:
         tasks = []

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.facts import UNIT_NAMES, Fact
-from factlearn.retrieval.items import metadata_of
+from factlearn.retrieval.items import facts_of, metadata_of
 from factlearn.retrieval.search import Nearest
 
 
@@ -24,9 +24,10 @@ class Hit:
         score: minus the weighted sum of squared distances over the units the query names; higher is better. When
             several facts are asked for together, the worst score.
         scores: minus the squared distance of each unit, for the fact that `score` belongs to.
-        fact: the fact the image is known to show, if any.
+        fact: the fact the image is known to show, if any; the first of several.
         metadata: the image's metadata.
         model: the fingerprint of the model that embedded it.
+        more: further facts the image is known to show.
     """
 
     id: str
@@ -36,6 +37,12 @@ class Hit:
     fact: Fact | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
+    more: tuple[Fact, ...] = ()
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """All facts the image is known to show."""
+        return () if self.fact is None else (self.fact, *self.more)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -46,6 +53,7 @@ class Hit:
             "score": self.score,
             "scores": dict(self.scores),
             "fact": fact,
+            "facts": list(map(str, self.facts)),
             "metadata": dict(self.metadata),
             "model": self.model,
         }
@@ -72,11 +80,14 @@ def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]]) -> list[Hit]:
             path=Path(item["path"]),
             score=float(score),
             scores={name: value for name, value in zip(UNIT_NAMES, by_unit, strict=True) if not math.isnan(value)},
-            fact=None if item["fact"] is None else Fact.parse(item["fact"]),
+            fact=next(iter(facts), None),
             metadata=metadata_of(item),
             model=item["model"],
+            more=facts[1:],
         )
-        for item, score, by_unit in zip(items, answer.scores, answer.by_unit.tolist(), strict=True)
+        for item, facts, score, by_unit in zip(
+            items, map(facts_of, items), answer.scores, answer.by_unit.tolist(), strict=True
+        )
     ]
 
 

@@ -2,6 +2,7 @@
 
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +14,8 @@ from factlearn.errors import FactError, FactIndexError
 from factlearn.facts import Fact, FactQuery, Vocabulary
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.about import ModelEntry, Version
+from factlearn.retrieval.anywhere import anywhere as placed_anywhere
+from factlearn.retrieval.anywhere import by_evidence, comparable
 from factlearn.retrieval.fitting import SAMPLE, Fitting
 from factlearn.retrieval.hits import Hit, ShownFact, best_of, make_hits
 from factlearn.retrieval.items import Images
@@ -56,7 +59,7 @@ class FactIndex:
         language: LanguageSpace,
         model: str | Version,
         known_facts: Iterable[Fact] = (),
-        facts: Sequence[Fact | None] | None = None,
+        facts: Sequence[Fact | Sequence[Fact] | None] | None = None,
         metadata: Sequence[Mapping[str, str]] | None = None,
         files: Sequence[Mapping[str, str]] = (),
         overwrite: bool = False,
@@ -71,7 +74,7 @@ class FactIndex:
             language: the space the vectors were trained to land in; saved inside the index.
             model: the model that made the vectors, or its fingerprint.
             known_facts: the facts the model knows; plain-text queries may use the words of their units.
-            facts: the fact each image is known to show, None where unknown.
+            facts: the fact each image is known to show, or several, None where unknown.
             metadata: of each image.
             files: size, mtime and SHA-256 of each image file, to detect changes.
             overwrite: replace an existing index.
@@ -205,6 +208,7 @@ class FactIndex:
         offset: int = 0,
         threshold: float | None = None,
         margin: float = MARGIN,
+        anywhere: bool = False,
     ) -> list[Hit]:
         """The k images that answer a query best; all of them if there are fewer.
 
@@ -220,6 +224,8 @@ class FactIndex:
             offset: skip the first N hits.
             threshold: the lowest score to include.
             margin: how firmly `without` excludes, from 0 to 1 (see `factlearn.retrieval.negation`).
+            anywhere: find the units of `query` in any place, so that `<bicycle>` also finds `<person, riding, bike>`;
+                scores are then evidence, above 0 where it speaks for the fact (see `factlearn.retrieval.anywhere`).
 
         Raises:
             FactIndexError: if k, offset, weights, margin or the filter make no sense.
@@ -227,10 +233,23 @@ class FactIndex:
             LanguageError: if a unit has no vector.
         """
         asked = self.read(query)
-        shared = [*asked.also, *map(self.parse, also)]
-        unwanted = [*asked.without, *map(self.parse, without)]
-        each = [asked.query, *asked.any_of, *map(self.parse, any_of)]
-        alternatives = [self._questions([one, *shared], weights) for one in each]
+        asked = replace(
+            asked,
+            also=(*asked.also, *map(self.parse, also)),
+            without=(*asked.without, *map(self.parse, without)),
+            any_of=(*asked.any_of, *map(self.parse, any_of)),
+        )
+        if anywhere:
+            asked = placed_anywhere(asked, self.vocabulary)
+        unwanted = asked.without
+        each = [asked.query, *asked.any_of]
+        alternatives = [self._questions([one, *asked.also], weights) for one in each]
+        if anywhere:
+            check_page(k, offset)
+            fair = [comparable(questions, self._fitting) for questions in alternatives]
+            pages = [self._page(one, k + offset, where, 0, None, unwanted, margin) for one in fair]
+            hits = by_evidence(pages, self._fitting, weights_of(weights))
+            return [hit for hit in hits if threshold is None or hit.score >= threshold][offset : offset + k]
         if len(alternatives) == 1:
             return self._page(alternatives[0], k, where, offset, threshold, unwanted, margin)
         check_page(k, offset)
@@ -240,7 +259,7 @@ class FactIndex:
     def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
         """The k best images for each of several queries, in one sweep if the options allow; see `query`."""
         if (
-            any(options.get(name) for name in ("also", "without", "any_of", "offset"))
+            any(options.get(name) for name in ("also", "without", "any_of", "offset", "anywhere"))
             or options.get("threshold") is not None
         ):
             return [self.query(query, k, **options) for query in queries]
@@ -371,7 +390,7 @@ class FactIndex:
         paths: Sequence[Path | str],
         model: str | Version,
         known_facts: Iterable[Fact] = (),
-        facts: Sequence[Fact | None] | None = None,
+        facts: Sequence[Fact | Sequence[Fact] | None] | None = None,
         metadata: Sequence[Mapping[str, str]] | None = None,
         files: Sequence[Mapping[str, str]] = (),
         language: LanguageSpace | None = None,

@@ -1,12 +1,14 @@
 """Images on their way into a store: their vectors, and one item per image with what is known about it.
 
     id, path, fact              fact is null where unknown
+    facts                       all facts of an image that shows several, `<dog> <person, walking, dog>`; else missing
     bytes, modified, sha256     of the image file when it was indexed, to detect changes
     metadata.KEY                one per metadata key, null where the image has no value
 
 Every value is text or null.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +23,20 @@ from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 
 FILE = ("bytes", "modified", "sha256")
+FACTS = "facts"
 METADATA = "metadata."
+_FACT = re.compile("<[^<>]*>")
+
+
+def facts_of(item: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """The facts in an item; none where unknown."""
+    return tuple(map(Fact.parse, _FACT.findall(item.get(FACTS) or item["fact"] or "")))
+
+
+def labels_of(facts: Sequence[Fact]) -> dict[str, str]:
+    """What an item says of an image that shows these facts."""
+    several = {FACTS: " ".join(map(str, facts))} if len(facts) > 1 else {}
+    return {"fact": str(facts[0]), **several} if facts else {}
 
 
 def metadata_of(item: Mapping[str, Any]) -> dict[str, str]:
@@ -37,7 +52,7 @@ class Images:
     vectors: NDArray[np.float32]
     ids: Sequence[str]
     paths: Sequence[Path | str]
-    facts: Sequence[Fact | None] | None = None
+    facts: Sequence[Fact | Sequence[Fact] | None] | None = None
     metadata: Sequence[Mapping[str, str]] | None = None
     files: Sequence[Mapping[str, str]] = ()
 
@@ -73,10 +88,12 @@ class Images:
         """
         count = len(self.ids)
         facts, files, metadata = self.facts or [None] * count, self.files or [{}] * count, self.metadata or [{}] * count
+        labels = [labels_of([fact] if isinstance(fact, Fact) else fact or []) for fact in facts]
         columns: dict[str, list[Any]] = {
             "id": list(self.ids),
             "path": [str(Path(path).absolute()) for path in self.paths],  # found from any working directory
-            "fact": [None if fact is None else str(fact) for fact in facts],
+            "fact": [each.get("fact") for each in labels],
+            **({FACTS: [each.get(FACTS) for each in labels]} if any(FACTS in each for each in labels) else {}),
             **{name: [file.get(name) for file in files] for name in FILE},
         }
         keys = {key for entry in metadata for key in entry}

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from factlearn.facts import Fact
 from factlearn.retrieval.about import Version
-from factlearn.retrieval.items import FILE, Images, metadata_of
+from factlearn.retrieval.items import FILE, Images, facts_of, metadata_of
 from factlearn.retrieval.rows import unpack
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def rewrite(store: "Store", changes: Mapping[str, Mapping[str, str]]) -> None:
             vectors[rows],
             [item["id"] for item in new],
             [item["path"] for item in new],
-            [Fact.parse(item["fact"]) if item["fact"] else None for item in new],
+            [facts_of(item) for item in new],
             [metadata_of(item) for item in new],
             [{name: item[name] for name in FILE if item.get(name)} for item in new],
         )

@@ -58,7 +58,7 @@ def contact_sheet(
         raise FactIndexError(f"A contact sheet is a .png, .jpg or .webp picture, not {out.name!r}; rename it.")
     if columns < 1 or not 48 <= tile <= 1024:
         raise FactIndexError(f"A contact sheet needs columns >= 1 and 48 <= tile <= 1024, not {columns} and {tile}.")
-    rights = [None if query is None else verdict(hit.fact, query, known, relevance) for hit in hits]
+    rights = [None if query is None else verdict(hit.facts, query, known, relevance) for hit in hits]
     layout = _Layout(len(hits), min(columns, len(hits)), tile)
     sheet = Image.new("RGB", layout.size, _PAPER)
     draw = ImageDraw.Draw(sheet)
@@ -117,7 +117,7 @@ def _draw_hit(sheet: Image.Image, square: tuple[int, int, int], rank: int, hit: 
         colour = _RIGHT if right else _WRONG
         draw.rectangle((x, y, x + tile - 1, y + tile - 1), outline=colour, width=_FRAME)
         _draw_mark(draw, (x + tile - 20, y + 20), colour, right=right)
-    label = str(hit.fact) if hit.fact is not None else hit.path.name
+    label = " ".join(map(str, hit.facts)) or hit.path.name
     draw.text((x, y + tile + 6), f"{rank}", _INK, _font(_TEXT_SIZE))
     draw.text((x + tile, y + tile + 6), f"{hit.score:.3f}", _FAINT, _font(_TEXT_SIZE), anchor="ra")
     draw.text((x, y + tile + _TEXT_SIZE + 12), _fitted(label, tile, _TEXT_SIZE), _INK, _font(_TEXT_SIZE))

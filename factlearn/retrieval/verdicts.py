@@ -14,28 +14,37 @@ Verdict = bool | None
 
 
 def verdict(
-    label: Fact | None,
+    label: Fact | Sequence[Fact] | None,
     asked: FactQuery | Reading,
     known: Vocabulary | None = None,
     relevance: Relevance | str = Relevance.PREFIX,
 ) -> Verdict:
     """What a label says about an answer to a query, taking all that was asked for into account.
 
+    Of several labels one that confirms a fact is enough, and none may confirm an unwanted one.
+
     Args:
-        label: the fact an image is known to show, if any.
+        label: the fact an image is known to show, or all of them, if any.
         asked: the query.
         known: the units that labels use; a query for any other unit is not decided by a label. All units if not given.
         relevance: which facts count as right.
     """
-    if label is None:
+    labels = [label] if isinstance(label, Fact) else label
+    if not labels:
         return None
     if isinstance(asked, FactQuery):
-        return _shows(label, asked, known, Relevance(relevance))
+        return _any_shows(labels, asked, known, Relevance(relevance))
     either = [
-        _shows_all(label, [one, *asked.also], known, Relevance(relevance)) for one in (asked.query, *asked.any_of)
+        _shows_all(labels, [one, *asked.also], known, Relevance(relevance)) for one in (asked.query, *asked.any_of)
     ]
-    unwanted = [_shows(label, each, known, Relevance.PREFIX, silent=False) for each in asked.without]
+    unwanted = [_any_shows(labels, each, known, Relevance.PREFIX, silent=False) for each in asked.without]
     return _all([_any(either), *(None if each is None else not each for each in unwanted)])
+
+
+def _any_shows(
+    labels: Sequence[Fact], query: FactQuery, known: Vocabulary | None, relevance: Relevance, *, silent: Verdict = None
+) -> Verdict:
+    return _any(_shows(label, query, known, relevance, silent=silent) for label in labels)
 
 
 def _shows(
@@ -58,11 +67,15 @@ def _shows(
     return _all(each)
 
 
-def _shows_all(label: Fact, queries: Sequence[FactQuery], known: Vocabulary | None, relevance: Relevance) -> Verdict:
-    """Whether a label shows several facts; those that cannot be one fact are never all decided by one label."""
+def _shows_all(
+    labels: Sequence[Fact], queries: Sequence[FactQuery], known: Vocabulary | None, relevance: Relevance
+) -> Verdict:
+    """Whether labels show several facts; those that cannot be one fact are never all decided by one label."""
+    each = [_any_shows(labels, query, known, relevance) for query in queries]
+    if all(each):
+        return True
     if (merged := _merged(queries)) is not None:
-        return _shows(label, merged, known, relevance)
-    each = [_shows(label, query, known, relevance) for query in queries]
+        return _any_shows(labels, merged, known, relevance)
     return False if all(one is False for one in each) else None
 
 

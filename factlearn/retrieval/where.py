@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError
-from factlearn.retrieval.items import METADATA
+from factlearn.retrieval.items import FACTS, METADATA
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,13 +83,13 @@ def columns_of(filter_: Filter) -> set[str]:
 
 
 def check_columns(filter_: Filter, known: Sequence[str]) -> None:
-    """Refuse a filter on a column that an index does not have.
+    """Refuse a filter on a column that an index does not have; all have `facts`, which is `fact` for most images.
 
     Raises:
         FactIndexError: naming those it has.
     """
     for name in columns_of(filter_):
-        if name.removeprefix(METADATA) not in known:
+        if name.removeprefix(METADATA) not in (*known, FACTS):
             raise FactIndexError(f"The index has no column {name!r} to filter by; it has {', '.join(known)}.")
 
 

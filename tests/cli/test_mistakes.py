@@ -177,9 +177,10 @@ def mistaken(place):
     write(place, "empty.csv", "")
     write(place, "unknown.txt", "<cat>\n")
     write(place, "corrupt.png", b"\x89PNG\r\n\x1a\nrubbish")
-    write(place, "corrupt.csv", HEADER + "corrupt.png,train,dog,,\ncorrupt.png,test,dog,jumping,\n")
-    Image.new("RGB", (40, 40)).save(place / "fine.png")
-    write(place, "word.csv", HEADER + "fine.png,train,zebra,,\nfine.png,test,zebra,jumping,\n")
+    write(place, "corrupt.csv", HEADER + "corrupt.png,train,dog,,\nfine.png,test,dog,jumping,\n")
+    for name in ("fine.png", "other.png"):
+        Image.new("RGB", (40, 40)).save(place / name)
+    write(place, "word.csv", HEADER + "fine.png,train,zebra,,\nother.png,test,zebra,jumping,\n")
     (place / "void").mkdir()
     shutil.copytree(place / "run", place / "damaged")
     for file in ("stage.json", "model.safetensors"):

@@ -54,7 +54,7 @@ def test_a_finished_classifier_is_taught_new_classes_after_its_photos_are_gone(c
 
 def test_a_row_appended_and_a_photo_deleted_stop_nothing(mine):
     with open(mine / "photos" / "facts.csv", "a") as stream:
-        stream.write("0-0.png,test,person,jumping,\n")
+        stream.write("0-0.png,train,person,jumping,\n")
     (mine / "photos" / "0-8.png").unlink()
     for command in (("evaluate", "runs/mas", "--fresh"), ("report", "runs/mas", "--out", "report.html")):
         done = factlearn(*command, cwd=mine)

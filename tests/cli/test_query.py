@@ -103,3 +103,20 @@ def test_verdicts_take_the_whole_condition_into_account(place):
         fact = Fact.parse(hit["fact"])
         said = fact.subject == "person" and fact.predicate == "riding" and fact.object != "bike"
         assert hit["right"] is said or (hit["right"] is None and fact in (Fact("person"), Fact("bicycle")))
+
+
+def test_a_unit_is_found_in_any_place_where_asked(place):
+    def shown(*options):
+        answer = json.loads(output_of("query", "ix", "<bicycle>", "-k", 8, "--json", *options, cwd=place))
+        return answer, [hit["fact"] for hit in answer["hits"]]
+
+    _, plain = shown()
+    answer, anywhere = shown("--anywhere")
+    assert anywhere[0] == plain[0] == "<bicycle>"
+    assert anywhere.count(str(BIKE)) >= 4 > plain.count(str(BIKE)) + 1
+    assert answer["reading"]["any_of"] == ["<*, *, bicycle>"]
+    assert "<bicycle> or <*, *, bicycle>" in output_of("query", "ix", "<bicycle>", "--anywhere", cwd=place)
+    refused = factlearn("query", "ix", "--image", "photo.png", "--anywhere", cwd=place)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    answer = json.loads(output_of("query", "ix", "<horse>", "--anywhere", "--json", cwd=place))
+    assert all(hit["right"] for hit in answer["hits"])

@@ -26,7 +26,7 @@ def _row(path: str, split: str = "train", *units: str, **more: str) -> Row:
 ROWS = [
     _row("a.jpg", "train", "person", "riding", "bike", photographer="Ann"),
     _row("sub/b.jpg", "test", "dog", photographer="Ben, the elder"),
-    _row("a.jpg", "train", "person", "smiling", photographer="Ann"),
+    _row("a.jpg", "train", "person", "smiling", photographer="Ann in March"),
 ]
 
 
@@ -67,21 +67,48 @@ def _csv(folder: Path, *lines: str, header: str = ",".join(HEADER)) -> Path:
 def test_every_form_gives_the_same_samples(folder: Path, suffix: str) -> None:
     dataset = read_manifest(_write(folder / f"list{suffix}", ROWS))
     assert dataset.name == "list"
-    assert [sample.path for sample in dataset] == [folder / row["path"] for row in ROWS]
-    assert [sample.fact for sample in dataset] == [
-        Fact("person", "riding", "bike"),
-        Fact("dog"),
-        Fact("person", "smiling"),
+    assert [(sample.id, sample.path) for sample in dataset] == [(n, folder / n) for n in ("a.jpg", "sub/b.jpg")]
+    assert [sample.facts for sample in dataset] == [
+        (Fact("person", "riding", "bike"), Fact("person", "smiling")),
+        (Fact("dog"),),
     ]
-    assert [sample.split for sample in dataset] == ["train", "test", "train"]
-    assert [dict(sample.metadata) for sample in dataset] == [{"photographer": row["photographer"]} for row in ROWS]
+    assert [sample.split for sample in dataset] == ["train", "test"]
+    assert [list(map(dict, sample.labels.values())) for sample in dataset] == [
+        [{"photographer": "Ann"}, {"photographer": "Ann in March"}],
+        [{"photographer": "Ben, the elder"}],
+    ]
 
 
-def test_an_image_under_several_facts_keeps_ids_unique_and_stable(folder: Path) -> None:
-    dataset = read_manifest(_write(folder / "list.csv", ROWS))
-    assert [sample.id for sample in dataset] == ["a.jpg", "sub/b.jpg", "a.jpg#<person, smiling>"]
-    longer = read_manifest(_write(folder / "list.csv", [*ROWS, _row("c.jpg", "test", "cat", photographer="")]))
-    assert [sample.id for sample in longer][:3] == [sample.id for sample in dataset]
+def test_rows_with_the_same_path_are_one_photo_however_it_is_spelled(folder: Path) -> None:
+    (sample,) = read_manifest(_csv(folder, "a.jpg,train,dog,,", "./a.jpg,train,cat,,", "a.jpg,train,ball,,")).samples
+    assert (sample.id, sample.facts) == ("a.jpg", (Fact("dog"), Fact("cat"), Fact("ball")))
+
+
+def test_a_photo_on_both_sides_is_refused_naming_the_rows(folder: Path) -> None:
+    path = _csv(folder, "c.jpg,train,dog,,", "a.jpg,train,dog,,", "a.jpg,test,cat,,")
+    assert "line 4: a.jpg is test here and train on line 3; a photo has one side" in _refused(path)
+    dataset = read_manifest(path, on_error="skip")
+    assert [(sample.id, sample.split, sample.facts) for sample in dataset][1] == ("a.jpg", "train", (Fact("dog"),))
+
+
+@pytest.mark.parametrize("suffix", MANIFEST_SUFFIXES)
+def test_a_missing_split_is_made_in_every_form_if_a_seed_is_given(folder: Path, suffix: str) -> None:
+    rows = [{key: value for key, value in row.items() if key != "split"} for row in ROWS]
+    path = _write(folder / f"list{suffix}", [*rows, {**rows[1], "path": "c.jpg"}])
+    said: list[str] = []
+    dataset = read_manifest(path, seed=0, report=said.append)
+    assert [sample.split for sample in dataset] == ["train", "train", "test"]
+    assert said == [
+        f"list{suffix} has no column split: 2 photos are for training and 1, about a fifth of each fact's, for testing."
+    ]
+    assert {sample.split for sample in read_manifest(path)} == {""}
+
+
+def test_a_split_in_some_rows_only_is_refused(folder: Path) -> None:
+    path = folder / "list.jsonl"
+    path.write_text('{"path": "a.jpg", "split": "train", "subject": "dog"}\n{"path": "c.jpg", "subject": "dog"}\n')
+    assert "line 2: it has no split, unlike rows before it" in _refused(path, seed=0)
+    assert "split (is 'spilt' meant?)" in _refused(_csv(folder, header="path,spilt,subject,predicate,object"), seed=0)
 
 
 def test_paths_start_from_the_root_if_one_is_given(folder: Path) -> None:

@@ -188,3 +188,32 @@ def test_a_list_of_patterns_may_name_more_than_a_dataset_holds():
         choose_facts(["<*, jumping>", "<cat>"], [DOG, TREE])
     with pytest.raises(DatasetError, match="<\\*, flying>"):
         choose_facts(["<*, flying>"], [DOG, TREE])
+
+
+def of_topics(*rows):
+    """Training images, each `(fact, topic)`."""
+    samples = [Sample(f"{n}.jpg", Path(f"{n}.jpg"), Fact(f), "train", {"topic": t}) for n, (f, t) in enumerate(rows)]
+    return FactDataset("mine", tuple(samples))
+
+
+def by_column(dataset, column="topic", **options):
+    config = parse_as(TasksConfig, {"method": "column", "column": column, **options}, "test")
+    return make_tasks(config, dataset, None, seed=0)
+
+
+def test_the_values_of_a_column_are_tasks_in_the_order_they_first_appear():
+    dataset = of_topics(("dog", "pets"), ("spoon", "kitchen"), ("cat", "pets"), ("dog", "pets"))
+    split = by_column(dataset, " Topic")
+    assert split.tasks == (Task("pets", (Fact("cat"), Fact("dog"))), Task("kitchen", (Fact("spoon"),)))
+    assert [task.name for task in by_column(dataset, names=["a", "b"]).tasks] == ["a", "b"]
+
+
+def test_a_column_that_makes_no_tasks_is_refused_saying_why():
+    with pytest.raises(DatasetError, match=r"has no column 'cluster' to make tasks from; it has topic"):
+        by_column(of_topics(("dog", "pets")), "cluster")
+    with pytest.raises(DatasetError, match=r"<dog> is in two tasks, topic 'pets' \(0.jpg\) and 'zoo' \(1.jpg\)"):
+        by_column(of_topics(("dog", "pets"), ("dog", "zoo")))
+    with pytest.raises(DatasetError, match=r"1.jpg \(<cat>\) has no topic"):
+        by_column(of_topics(("dog", "pets"), ("cat", " ")))
+    with pytest.raises(ConfigError, match="column: name the column"):
+        parse_as(TasksConfig, {"method": "column"}, "test")

@@ -83,6 +83,9 @@ def make_checkout(folder: Path) -> None:
     for kind, name in enumerate(("person-riding-bike", "woman-playing-golf", "dog", "tree")):
         for seed in range(4):
             draw(folder / "snapshots" / f"{name}.{seed}.jpg", kind, seed)
+    for kind, name in enumerate(("person_riding_bike", "woman playing golf", "dog", "tree")):
+        for seed in range(3):
+            draw(folder / "albums" / name / f"{seed}.jpg", kind, seed)
     for task, classes in CLASSES.items():
         for kind, name in enumerate(classes):
             for seed in range(6):
@@ -145,10 +148,11 @@ def _write_weights(backbone: str, path: Path) -> Path:
 def _make_photos(path: Path) -> None:
     with open(path, "w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
-        writer.writerow(("path", "split", "subject", "predicate", "object", "year"))
+        writer.writerow(("path", "split", "subject", "predicate", "object", "year", "topic"))
         for kind, text in enumerate(PHOTO_FACTS):
             for seed in range(6):
                 photo = draw(path.parent / "photos" / f"{kind}-{seed}.jpg", kind, seed)
                 fact = Fact.parse(text)
-                row = (fact.subject, fact.predicate, fact.object, 2018 + seed)
+                topic = "people" if fact.predicate else "things"
+                row = (fact.subject, fact.predicate, fact.object, 2018 + seed, topic)
                 writer.writerow((photo.relative_to(path.parent), "train" if seed < 4 else "test", *row))

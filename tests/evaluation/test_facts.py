@@ -171,3 +171,20 @@ def test_arguments_that_do_not_fit_are_refused():
     refused("'sports' names <cat>", subsets={"sports": [Fact("cat")]})
     refused("'x' names <cat>", tasks={"x": [Fact("cat")]})
     refused("1 ids", ids=["a"])
+
+
+def test_an_image_of_several_facts_is_relevant_by_any_of_them_and_counts_once(test_set):
+    vectors, shown, ids = test_set
+    several = [[fact, DOG] if place % 3 == 0 and fact != DOG else [fact] for place, fact in enumerate(shown)]
+    result = evaluate_vectors(vectors, several, FACTS, targets_of(FACTS), ids=ids, tasks={"dogs": [DOG]})
+    target, mask = (array[FACTS.index(DOG)] for array in targets_of(FACTS))
+    scores = -(np.square(vectors.astype(float) - target).sum(axis=-1) * mask).sum(axis=1)
+    expected = average_precision(scores, [DOG in facts for facts in several], ids)
+    assert result.exact.whole.average_precision[str(DOG)] == pytest.approx(expected, abs=1e-12)
+    assert result.exact.whole.images == 80
+    assert result.exact.tasks["dogs"].images == sum(DOG in facts for facts in several)
+    plain = evaluate_vectors(vectors, shown, FACTS, targets_of(FACTS), ids=ids)
+    assert result.exact.image_to_fact.accuracy_at["1"] >= plain.exact.image_to_fact.accuracy_at["1"]
+    assert plain == evaluate_vectors(vectors, [[fact] for fact in shown], FACTS, targets_of(FACTS), ids=ids)
+    with pytest.raises(FactlearnError, match="without a fact"):
+        evaluate_vectors(vectors, [(), *several[1:]], FACTS, targets_of(FACTS))

@@ -55,3 +55,23 @@ def test_the_whole_condition_is_judged(asked, label, expected):
     conditions = {name: parsed(*texts) for name, texts in asked.items()}
     reading = Reading("", FactQuery(("person",)), **conditions)
     assert verdict(label, reading, KNOWN) is expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "labels", "expected"),
+    [
+        ({}, [Fact("dog"), RIDING], True),
+        ({}, [Fact("dog"), Fact("tree")], False),
+        ({}, [], None),
+        ({"also": ["<dog>"]}, [RIDING, Fact("dog")], True),
+        ({"also": ["<dog>"]}, [RIDING, Fact("tree")], None),
+        ({"also": ["<*, riding>"]}, [RIDING, Fact("tree")], True),
+        ({"without": ["<dog>"]}, [RIDING, Fact("dog")], False),
+        ({"without": ["<dog>"]}, [RIDING, Fact("tree")], True),
+    ],
+)
+def test_of_several_labels_any_one_decides(asked, labels, expected):
+    conditions = {name: parsed(*texts) for name, texts in asked.items()}
+    assert verdict(labels, Reading("", FactQuery(("person",)), **conditions), KNOWN) is expected
+    if not asked:
+        assert verdict(labels, FactQuery(("person",)), KNOWN) is expected

@@ -136,7 +136,7 @@ def hits_table(query: FactQuery | str, hits: Sequence["Hit"], rights: Sequence[b
     for rank, hit in enumerate(hits, 1):
         scores = [f"{hit.score:.3f}", *(number(hit.scores.get(unit)) for unit in units)]
         marks = [_MARKS[rights[rank - 1]]] if decided else []
-        table.add_row(str(rank), *scores, *marks, str(hit.fact or ""), hit.id)
+        table.add_row(str(rank), *scores, *marks, " ".join(map(str, hit.facts)), hit.id)
     return table
 
 

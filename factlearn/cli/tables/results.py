@@ -1,6 +1,5 @@
 """A run's results as tables for people."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -107,13 +106,12 @@ def guesses_table(guesses: "Sequence[Guess]") -> Table:
 
 def tasks_table(split: "TaskSplit", dataset: "FactDataset") -> Table:
     """The tasks of a split: how large each is and what is typical of it."""
-    images = {side: Counter(sample.fact for sample in dataset.of_split(side).samples) for side in ("train", "test")}
     table = Table(title=f"{len(split.tasks)} {split.method} tasks of {dataset.name}")
     for column in ("task", "facts", "train images", "test images"):
         table.add_column(column, justify="left" if column == "task" else "right")
     table.add_column("typical facts")
     for task in split.tasks:
-        sizes = [sum(images[side][fact] for fact in task.facts) for side in ("train", "test")]
+        sizes = [len(dataset.of_split(side).of_facts(task.facts)) for side in ("train", "test")]
         typical = ", ".join(str(fact) for fact in (task.typical or task.facts)[:4])
         table.add_row(task.name, str(len(task.facts)), *map(str, sizes), typical)
     return table

@@ -66,7 +66,7 @@ def compare_policies(
         known |= tasks[names[-1]]
         facts = sorted(known)
         targets = language.embed(facts)
-        fresh = ~arrived if at_once else np.array([fact in tasks[names[-1]] for fact in shown])
+        fresh = ~arrived if at_once else np.array([not tasks[names[-1]].isdisjoint(sample.facts) for sample in test])
         older = np.flatnonzero(arrived)
         held["re-embedded"][older] = newest[older]
         again = 0.0
@@ -90,7 +90,7 @@ def compare_policies(
 
 def _map(vectors: NDArray[np.float32], samples: Sequence[Sample], facts: Sequence[Fact], targets: Targets) -> float:
     known = [place for place, sample in enumerate(samples) if sample.fact]
-    images = [fact for sample in samples if (fact := sample.fact)]
+    images = [samples[place].facts for place in known]
     ids = [samples[place].id for place in known]
     return evaluate_vectors(vectors[known], images, facts, targets, ids=ids).map_all or 0.0
 

@@ -32,7 +32,7 @@ def sports_facts(result: RunResult) -> list[Fact]:
         DatasetError: if there are hardly any.
     """
     patterns = [FactQuery.parse(line) for line in read_patterns(shipped("sports.txt"))]
-    tested = {sample.fact for sample in result.run.data.of_split("test").samples}
+    tested = set(result.run.data.of_split("test").facts)
     first = [fact for fact in result.run.tasks().tasks[0].facts if fact in tested]
     found = [fact for fact in first if any(query.matches(fact, Relevance.EXACT) for query in patterns)]
     if len(found) < 3:

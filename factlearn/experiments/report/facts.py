@@ -126,7 +126,7 @@ def _context(
 
 
 def _test_images(result: RunResult) -> Counter[str]:
-    return Counter(str(sample.fact) for sample in result.run.data.of_split("test").samples)
+    return Counter(str(fact) for sample in result.run.data.of_split("test").samples for fact in sample.facts)
 
 
 def _tasks(result: RunResult) -> list[dict[str, Any]]:

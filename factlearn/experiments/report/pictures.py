@@ -90,7 +90,7 @@ def gallery(results: Mapping[str, RunResult], text: str, k: int) -> Gallery:
     first = next(iter(results.values()))
     samples = first.run.data.of_split("test").samples
     rule = Relevance.PREFIX if any(unit is None for unit in query.units) else Relevance.EXACT
-    relevant = sum(1 for sample in samples if sample.fact and query.matches(sample.fact, rule))
+    relevant = sum(any(query.matches(fact, rule) for fact in sample.facts) for sample in samples)
     if not relevant:
         raise FactError(f"None of the test images answers {query}; choose a fact of the runs' data.")
     tasks = first.run.tasks().tasks
@@ -122,9 +122,13 @@ def _after_each(
         vectors = test_vectors(result.run, stage)
         best = np.argsort(-masked_scores(vectors, targets, mask)[0], kind="stable")[:k]
         images = [
-            Retrieved(thumbnail(samples[i].path), str(fact), query.matches(fact, rule))
+            Retrieved(
+                thumbnail(samples[i].path),
+                " ".join(map(str, facts)),
+                any(query.matches(fact, rule) for fact in facts),
+            )
             for i in best
-            if (fact := samples[i].fact)
+            if (facts := samples[i].facts)
         ]
         cells.append(Found(method, images, not set(learned).isdisjoint(learned_in), possible))
     return cells

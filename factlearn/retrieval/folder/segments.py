@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from factlearn.errors import FactIndexError
 from factlearn.files import atomic_directory, sha256_file
 from factlearn.retrieval.folder.manifest import FileEntry, SegmentEntry
-from factlearn.retrieval.items import METADATA
+from factlearn.retrieval.items import FACTS, METADATA
 from factlearn.retrieval.rows import row_sums
 
 if TYPE_CHECKING:
@@ -171,10 +171,13 @@ class Segment:
     def column(self, name: str) -> "pa.ChunkedArray":
         """A column that filters may name; null where this segment has none."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         if name == "model":
             return pa.chunked_array([pa.array([self.entry.model] * len(self), pa.string())])
-        stored = name if name in BUILT_IN else METADATA + name.removeprefix(METADATA)
+        if name == FACTS and FACTS in self.items.column_names:
+            return pc.coalesce(self.items.column(FACTS), self.items.column("fact"))
+        stored = "fact" if name == FACTS else name if name in BUILT_IN else METADATA + name.removeprefix(METADATA)
         if stored in self.items.column_names:
             return self.items.column(stored)
         return pa.chunked_array([pa.nulls(len(self), pa.string())])

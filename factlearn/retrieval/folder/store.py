@@ -21,7 +21,7 @@ from factlearn.retrieval.folder.segments import BUILT_IN, Segment, items_table
 from factlearn.retrieval.folder.structures import Structure, open_structure
 from factlearn.retrieval.folder.sweep import best_of, candidates, chunks, merged
 from factlearn.retrieval.folder.writer import Writer
-from factlearn.retrieval.items import METADATA, Images
+from factlearn.retrieval.items import FACTS, METADATA, Images
 from factlearn.retrieval.rows import Keys, Swept, pack, width_of
 from factlearn.retrieval.stores import Item, Store, store
 from factlearn.retrieval.where import Filter, check_columns, matching
@@ -163,7 +163,8 @@ class FolderStore(Store):
         """The names that filters may use."""
         names = {name for segment in self.segments for name in segment.items.column_names}
         keys = (name.removeprefix(METADATA) for name in names if name.startswith(METADATA))
-        return [*BUILT_IN, "model", *sorted(keys)]
+        several = [FACTS] if FACTS in names else []
+        return [*BUILT_IN, *several, "model", *sorted(keys)]
 
     def take(self, keys: Keys) -> NDArray[np.float32]:
         """Rows by key, each checked."""

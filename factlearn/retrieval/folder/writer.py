@@ -109,7 +109,8 @@ class Writer:
         """A new segment with some rows of another, or all, and changed items."""
         items = (segment.items if rows is None else segment.items.take(rows)).to_pylist()
         items = [{**item, **changes.get(item["id"], {})} for item in items]
-        table = seg.items_table({name: [item[name] for item in items] for name in segment.items.column_names})
+        names = dict.fromkeys(name for item in items for name in item)
+        table = seg.items_table({name: [item.get(name) for item in items] for name in names})
         width = width_of(self.manifest.dimension)
         return seg.write_segment(self.path, self.new_name(), _parts(segment, rows), table, width, segment.entry.model)
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from factlearn.retrieval.items import METADATA
+from factlearn.retrieval.items import FACTS, METADATA
 from factlearn.retrieval.where import Condition, Filter, Value, number_of
 
 BUILT_IN = ("id", "path", "fact", "model")
@@ -81,6 +81,8 @@ def implied(filter_: Filter) -> tuple[str, bool]:
 
 
 def _condition(condition: Condition) -> str | None:
+    if condition.column == FACTS:
+        return None
     text, number = _column(condition.column)
     there = f'{text} {">" if condition.column == "fact" else ">="} ""'
     if condition.operator == "null":

@@ -3,7 +3,7 @@
 row                     float32 [3D+3] (`factlearn.retrieval.rows`), flat inner-product index
 id, path, fact, model   VARCHAR; fact is empty where unknown
 texts, numbers          JSON: metadata as text, and the numbers that texts spell (`filter.py`)
-file, sum               size, mtime and hash of the image file, and the row's checksum
+file, sum               size, mtime and hash of the image file with its several facts, and the row's checksum
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ import numpy as np
 
 from factlearn.errors import FactIndexError
 from factlearn.retrieval.about import Version
-from factlearn.retrieval.items import FILE, METADATA, Images, metadata_of
+from factlearn.retrieval.items import FACTS, FILE, METADATA, Images, metadata_of
 from factlearn.retrieval.milvus.client import BATCH, Connection
 from factlearn.retrieval.milvus.filter import BUILT_IN, metadata_key, one_of, stored
 from factlearn.retrieval.rows import Keys, pack, row_sums
@@ -41,7 +41,7 @@ def stored_rows(images: Images, version: Version) -> Iterator[dict[str, Any]]:
         yield {
             **{name: item[name] or "" for name in BUILT_IN},
             **stored(item, metadata_of(item)),
-            "file": {name: item[name] for name in FILE if item[name] is not None},
+            "file": {name: item[name] for name in (*FILE, FACTS) if item.get(name) is not None},
             "sum": f"{sum_:016x}",
             "row": row,
         }
@@ -66,7 +66,8 @@ def upsert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
 def item_of(row: dict[str, Any]) -> dict[str, Any]:
     """The item of an image, in the form common to all stores."""
     metadata = {METADATA + metadata_key(key): text for key, text in row["texts"].items()}
-    files = {name: row.get("file", {}).get(name) for name in FILE}
+    file = row.get("file", {})
+    files = {name: file.get(name) for name in FILE} | ({FACTS: file[FACTS]} if FACTS in file else {})
     return {
         "id": row["id"],
         "path": row["path"],
@@ -82,6 +83,8 @@ def column_of(name: str, rows: Sequence[dict[str, Any]]) -> Any:
     import pyarrow as pa
 
     items = map(item_of, rows)
+    if name == FACTS:
+        return pa.chunked_array([pa.array([item.get(FACTS, item["fact"]) for item in items], pa.string())])
     key = name if name in BUILT_IN else METADATA + name.removeprefix(METADATA)
     return pa.chunked_array([pa.array([item.get(key) for item in items], pa.string())])
 

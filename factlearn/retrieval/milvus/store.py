@@ -159,7 +159,7 @@ class MilvusStore(Store):
         if exact:
             return expression
         passed: list[str] = []
-        for batch in read_all(self.connection, expression, [*BUILT_IN, "texts"]):
+        for batch in read_all(self.connection, expression, [*BUILT_IN, "texts", "file"]):
             good = matching(where, lambda name, rows=batch: column_of(name, rows))  # type: ignore[misc]
             passed += [row["id"] for row, passes in zip(batch, good, strict=True) if passes]
         return tuple(passed)
