@@ -14,7 +14,7 @@ import yaml
 
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write, write_json
-from factlearn.learning.config import parse_config
+from factlearn.learning.config import RunConfig, parse_config
 from factlearn.learning.problem import Problem, problem_class
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run, load_tensors, save_tensors
@@ -28,35 +28,56 @@ from factlearn.progress import progress
 USAGE = "usage.safetensors"
 
 
-def adapt(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
-    """A copy of the run whose importance is that of facts or classes, of a folder's images, or of what it was used for.
+def adapt(
+    run: Run,
+    source: Sequence[str] | Path | None,
+    out: Path,
+    *,
+    only: bool = False,
+    weight: float | None = None,
+) -> Run:
+    """A copy of the run that holds on to facts or classes, a folder's images, or what it was used for.
 
     Args:
         run: with at least one finished stage.
         source: names of facts or classes, a folder of images, or None for what was gathered in use.
         out: the run directory to make.
+        only: protect nothing else, as the paper does: the source's importance replaces that of the tasks so far.
+        weight: how many times the source's importance is added, in units of the mean; the config's if not given.
 
     Raises:
-        RunError: if the run's method cannot measure importance on images, or the place is taken.
+        RunError: if the run's method cannot measure importance on images, nothing of the source is learned yet, or
+            the place is taken.
     """
     keep_freed_memory()
     strategy = _adaptable_strategy(run, out)
     problem = problem_class(run.config).of_run(run, load_model(run))
-    names = None if source is None or isinstance(source, Path) else tuple(source)
-    learner = _measuring_learner(run, problem, names)
-    if source is None:
-        strategy.replace_importance(used_importance(run, learner).mean())
+    config = _adapted_config(run, source, out, only=only, weight=weight)
+    learner = _measuring_learner(run, problem, source, only=only)
+    used = used_importance(run, learner) if source is None else None
+    importance = used.mean() if used else learner.importance(strategy.use_measure(learner.output))
+    if only:
+        strategy.replace_importance(importance)
     else:
-        learner.inputs = problem.batches_of(source if names is None else names)
-        strategy.remeasure(learner)
-    return _copy_adapted(run, strategy, source, out)
+        strategy.add_importance(importance, config.strategy.protect_weight)
+    return _copy_adapted(run, config, strategy, source, out)
 
 
-def _measuring_learner(run: Run, problem: Problem, names: Sequence[str] | None) -> Learner:
-    """The last network, set up to measure importance on named facts or classes, or (None) on images of any kind."""
-    suffix = problem.model.suffix
-    optimizer = torch.optim.SGD(suffix.parameters(), lr=1.0)
-    return problem.importance_learner(Learner(suffix, optimizer, run.finished_stages() - 1), names)
+def _measuring_learner(
+    run: Run, problem: Problem, source: Sequence[str] | Path | None = None, *, only: bool = False
+) -> Learner:
+    """The last network, set up to measure importance on a source, or (None) on images of any kind."""
+    suffix, finished = problem.model.suffix, run.finished_stages()
+    learner = Learner(suffix, torch.optim.SGD(suffix.parameters(), lr=1.0), finished - 1)
+    if source is None:
+        return problem.importance_learner(learner, None)
+    if isinstance(source, Path) or only:
+        return problem.measuring(learner, source if isinstance(source, Path) else tuple(source))
+    learned = [problem.tasks.index(name) for name in run.stage(finished)["tasks"]]
+    names = problem.learned_names(source, learned)
+    if not names:
+        raise RunError(f"{run.folder} has learned nothing of {', '.join(source)} yet; learn its task first.")
+    return problem.measuring(learner, tuple(names))
 
 
 def _adaptable_strategy(run: Run, out: Path) -> Strategy:
@@ -78,13 +99,23 @@ def _adaptable_strategy(run: Run, out: Path) -> Strategy:
     return strategy
 
 
-def _copy_adapted(run: Run, strategy: Strategy, source: Sequence[str] | Path | None, out: Path) -> Run:
-    """A copy of the run that remembers what the strategy does now, and measures later tasks on the same source."""
-    finished = run.finished_stages()
+def _adapted_config(
+    run: Run, source: Sequence[str] | Path | None, out: Path, *, only: bool, weight: float | None
+) -> RunConfig:
+    """The run's config, by which later tasks protect the same source."""
     raw = yaml.safe_load(run.config.to_yaml())
     if source is not None:
-        raw["strategy"]["importance"] = str(source) if isinstance(source, Path) else list(source)
-    config = parse_config(raw, str(out))
+        raw["strategy"]["importance" if only else "protect"] = str(source) if isinstance(source, Path) else list(source)
+    if weight is not None:
+        raw["strategy"]["protect_weight"] = weight
+    return parse_config(raw, str(out))
+
+
+def _copy_adapted(
+    run: Run, config: RunConfig, strategy: Strategy, source: Sequence[str] | Path | None, out: Path
+) -> Run:
+    """A copy of the run that remembers what the strategy does now."""
+    finished = run.finished_stages()
     with atomic_directory(out) as folder:
         shutil.copytree(run.folder, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("checkpoint", USAGE))
         with atomic_write(folder / "config.yaml") as stream:
@@ -114,7 +145,7 @@ def used_importance(run: Run, learner: Learner) -> Importance:
 def learn_from_use(run: Run, images: Sequence[Path], batch_size: int = 64) -> Importance:
     """Add the importance of images to what the run's last model has gathered in use (the paper's Figure 1)."""
     model = load_model(run)
-    learner = _measuring_learner(run, problem_class(run.config).of_run(run, model), None)
+    learner = _measuring_learner(run, problem_class(run.config).of_run(run, model))
     path = run.folder / USAGE
     start = Importance.load(path) if path.is_file() else None
     measure = make_strategy(run.config.strategy).use_measure(learner.output)

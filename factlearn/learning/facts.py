@@ -193,6 +193,11 @@ class FactProblem(Problem):
         samples = self.images.remaining(train.of_facts(choose_facts(names, train.facts, report=say)).samples)
         return open_inputs(self.model, [sample.path for sample in samples])
 
+    def learned_names(self, names: Sequence[str], learned: Sequence[int]) -> list[str]:
+        """The facts that facts or patterns stand for, of those that these tasks taught."""
+        taught = set(self.stage_facts(learned))
+        return [str(fact) for fact in choose_facts(names, self.dataset.of_split("train").facts) if fact in taught]
+
     @cached_property
     def _all_test_inputs(self) -> Inputs:
         remaining = self.images.remaining(self.dataset.of_split("test").samples)

@@ -47,6 +47,7 @@ class Learner:
         head: names of the parameters that belong to this task alone; empty where tasks share all.
         measured: the same network returning only the output that importance is about, if that is not the whole output:
             with heads, the tensor of the task's own. Its parameters have the module's names.
+        protected: the same network set up to measure importance on what is protected besides, if anything is.
     """
 
     module: nn.Module
@@ -57,6 +58,7 @@ class Learner:
     epoch: int = 0
     head: Collection[str] = ()
     measured: nn.Module | None = None
+    protected: "Learner | None" = None
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that learn, by name."""
@@ -125,6 +127,14 @@ class Strategy:
     def remeasure(self, learner: Learner) -> None:
         """Measure importance on the learner's inputs, in place of that of all tasks so far."""
         self.replace_importance(learner.importance(self.use_measure(learner.output)))
+
+    def protect(self, learner: Learner, weight: float) -> None:
+        """Add importance measured on the learner's inputs to that of all tasks so far, see `mixture.mixed`."""
+        self.add_importance(learner.importance(self.use_measure(learner.output)), weight)
+
+    def add_importance(self, importance: Mapping[str, Tensor], weight: float) -> None:
+        """Add this mean importance, scaled to the mean of that of all tasks so far, so many times."""
+        self._no_importance()
 
     def _no_importance(self) -> NoReturn:
         raise ModelError(f"{type(self).__name__} does not measure importance on images; use MAS or EWC.")
