@@ -1,27 +1,31 @@
-"""Adapting what a run must not forget: importance measured anew on the facts, classes or images a user cares about.
+"""Adapting what a run must not forget: importance measured on the facts, classes or images a user cares about.
 
-The paper's section 5.2: the agent is active on a subset (say sports), importance is measured there, and the sequence
-goes on. Adapting replaces the importance of all tasks so far, so memory stays constant; tasks learned afterwards
-measure theirs on the same subset.
+By default that importance is added to what the tasks so far left (`lifelong/mixture.py`): nothing is held less firmly
+than before, and what is protected more so. `only` is the paper's section 5.2: the agent is active on a subset (say
+sports), importance is measured there, and it alone counts from then on. Either way memory stays constant, and tasks
+learned afterwards look at the same subset.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import yaml
+from torch import Tensor
 
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write, write_json
 from factlearn.learning.config import RunConfig, parse_config
+from factlearn.learning.outlook import Outlook
 from factlearn.learning.problem import Problem, problem_class
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run, load_tensors, save_tensors
 from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.lifelong.importance import Estimator, Importance
 from factlearn.lifelong.registry import METHODS, make_strategy
-from factlearn.lifelong.strategy import Learner, Strategy
+from factlearn.lifelong.strategy import Learner, Strategy, group_of
 from factlearn.models.inputs import in_order, open_inputs
 from factlearn.progress import progress
 
@@ -56,11 +60,24 @@ def adapt(
     learner = _measuring_learner(run, problem, source, only=only)
     used = used_importance(run, learner) if source is None else None
     importance = used.mean() if used else learner.importance(strategy.use_measure(learner.output))
+    before = _omega(strategy)
     if only:
         strategy.replace_importance(importance)
     else:
-        strategy.add_importance(importance, config.strategy.protect_weight)
-    return _copy_adapted(run, config, strategy, source, out)
+        strategy.add_importance(importance, config.strategy.protected_times)
+    outlook = Outlook.of(before, importance, _omega(strategy), config.strategy.strength or 0.0)
+    about = {
+        "run": str(run.folder),
+        "stage": run.finished_stages(),
+        "source": "use" if source is None else str(source),
+        "only": only,
+        "outlook": outlook.to_json(),
+    }
+    return _copy_adapted(run, config, strategy, about, out)
+
+
+def _omega(strategy: Strategy) -> dict[str, Tensor]:
+    return group_of(strategy.state(), "omega")
 
 
 def _measuring_learner(
@@ -76,7 +93,7 @@ def _measuring_learner(
     learned = [problem.tasks.index(name) for name in run.stage(finished)["tasks"]]
     names = problem.learned_names(source, learned)
     if not names:
-        raise RunError(f"{run.folder} has learned nothing of {', '.join(source)} yet; learn its task first.")
+        raise RunError(f"{', '.join(source)} has not been learned yet by {run.folder}; learn its task first.")
     return problem.measuring(learner, tuple(names))
 
 
@@ -111,9 +128,7 @@ def _adapted_config(
     return parse_config(raw, str(out))
 
 
-def _copy_adapted(
-    run: Run, config: RunConfig, strategy: Strategy, source: Sequence[str] | Path | None, out: Path
-) -> Run:
+def _copy_adapted(run: Run, config: RunConfig, strategy: Strategy, about: Mapping[str, Any], out: Path) -> Run:
     """A copy of the run that remembers what the strategy does now."""
     finished = run.finished_stages()
     with atomic_directory(out) as folder:
@@ -121,7 +136,6 @@ def _copy_adapted(
         with atomic_write(folder / "config.yaml") as stream:
             stream.write(config.to_yaml())
         save_tensors(strategy.state(), Run(folder, config).stage_folder(finished) / "strategy.safetensors")
-        about = {"run": str(run.folder), "stage": finished, "source": "use" if source is None else str(source)}
         write_json(folder / "run.json", {**run.description(), "adapted": about})
     return Run.open(out)
 

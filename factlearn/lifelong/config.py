@@ -81,6 +81,11 @@ class MethodConfig(Section):
         """What is protected more than the rest, if anything is."""
         return None
 
+    @property
+    def protected_times(self) -> float:
+        """How many times the importance of what is protected is added."""
+        return 0.0
+
 
 class PenaltyConfig(MethodConfig):
     """What methods with a quadratic penalty (eq. 3) share."""
@@ -126,6 +131,11 @@ class ImportanceConfig(PenaltyConfig):
     def protected(self) -> Source | None:
         """What is protected more than the rest."""
         return self.protect
+
+    @property
+    def protected_times(self) -> float:
+        """How many times the importance of what is protected is added."""
+        return self.protect_weight
 
     def importance_of(self, task: str) -> Source:
         """Where the importance of a task is measured."""

@@ -69,9 +69,7 @@ class EWC(Consolidation):
     @classmethod
     def of(cls, config: Any) -> Self:
         """EWC with the settings of an `EWCConfig`."""
-        return cls(
-            config.lambda_, config.penalty, config.labels, config.penalties, config.floor, config.protect_weight
-        )
+        return cls(config.lambda_, config.penalty, config.labels, config.penalties, config.floor, config.protect_weight)
 
     def measure(self, learner: Learner) -> dict[str, Tensor]:
         """The diagonal of the Fisher information."""
