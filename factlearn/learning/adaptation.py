@@ -64,7 +64,7 @@ def adapt(
     if only:
         strategy.replace_importance(importance)
     else:
-        strategy.add_importance(importance, config.strategy.protected_times)
+        strategy.add_importance(importance, *config.strategy.mixture)
     outlook = Outlook.of(before, importance, _omega(strategy), config.strategy.strength or 0.0)
     about = {
         "run": str(run.folder),

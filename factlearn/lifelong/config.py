@@ -16,7 +16,7 @@ from factlearn.facts import read_patterns
 Source = Literal["train", "test", "both"] | Path | tuple[str, ...]
 """Images to measure importance on: the task's training images, its test images, both, those in a folder, or those of
 facts (patterns such as `<person, *, tennis>` included) or classes."""
-PROTECT_WEIGHT = 3.0
+PROTECT_WEIGHT, PROTECT_FLOOR = 1.0, 3.0
 PenaltyForm = Literal["proximal", "gradient"]
 Strength = Annotated[float, Field(ge=0, alias="lambda", allow_inf_nan=False)]
 
@@ -82,9 +82,9 @@ class MethodConfig(Section):
         return None
 
     @property
-    def protected_times(self) -> float:
-        """How many times the importance of what is protected is added."""
-        return 0.0
+    def mixture(self) -> tuple[float, float]:
+        """The weight of the importance of what is protected, and the floor that is added with it."""
+        return 0.0, 0.0
 
 
 class PenaltyConfig(MethodConfig):
@@ -114,6 +114,8 @@ class ImportanceConfig(PenaltyConfig):
     """Facts, classes or a folder of images whose importance is added to each task's; what `factlearn adapt` sets."""
     protect_weight: float = Field(PROTECT_WEIGHT, ge=0, allow_inf_nan=False)
     """How many times it is added, once it has been brought to the mean of the task's own (`mixture.py`)."""
+    protect_floor: float = Field(PROTECT_FLOOR, ge=0, allow_inf_nan=False)
+    """Importance added to every parameter with it, in units of the same mean."""
 
     @property
     def variant(self) -> str:
@@ -133,9 +135,9 @@ class ImportanceConfig(PenaltyConfig):
         return self.protect
 
     @property
-    def protected_times(self) -> float:
-        """How many times the importance of what is protected is added."""
-        return self.protect_weight
+    def mixture(self) -> tuple[float, float]:
+        """The weight of the importance of what is protected, and the floor that is added with it."""
+        return self.protect_weight, self.protect_floor
 
     def importance_of(self, task: str) -> Source:
         """Where the importance of a task is measured."""

@@ -24,17 +24,24 @@ class Consolidation(Strategy):
         floor: importance added to every parameter, in units of the mean. Importance is about small changes; a parameter
             that nothing holds can move far enough to matter all the same.
         protect_weight: how many times the importance of what is protected is added to each task's.
+        protect_floor: importance added to every parameter besides, where something is protected.
         omega: the importance over all tasks so far.
         theta_star: the parameters that the last task left.
     """
 
     def __init__(
-        self, strength: float, form: PenaltyForm = "proximal", floor: float = 0.0, protect_weight: float = 0.0
+        self,
+        strength: float,
+        form: PenaltyForm = "proximal",
+        floor: float = 0.0,
+        protect_weight: float = 0.0,
+        protect_floor: float = 0.0,
     ) -> None:
         self.strength = strength
         self.form = form
         self.floor = floor
         self.protect_weight = protect_weight
+        self.protect_floor = protect_floor
         self.omega: dict[str, Tensor] = {}
         self.theta_star: dict[str, Tensor] = {}
         self._penalty: QuadraticPenalty | None = None
@@ -71,7 +78,7 @@ class Consolidation(Strategy):
         measured = self.raised({name: measured[name] for name in shared})
         if learner.protected is not None:
             part = learner.protected.importance(self.use_measure(learner.protected.output))
-            measured = mixed(measured, part, self.protect_weight)
+            measured = mixed(measured, part, self.protect_weight, self.protect_floor)
         for name, parameter in shared.items():
             self.accumulate(name, measured[name], parameter.detach())
 
@@ -92,9 +99,9 @@ class Consolidation(Strategy):
         """Protect what this importance says, and no longer what earlier tasks found important."""
         self.omega = self.raised(importance)
 
-    def add_importance(self, importance: Mapping[str, Tensor], weight: float) -> None:
-        """Protect what this importance says more than before, and all else as before."""
-        self.omega = mixed(self.omega, importance, weight)
+    def add_importance(self, importance: Mapping[str, Tensor], weight: float, floor: float = 0.0) -> None:
+        """Protect what this importance says more than before, and nothing less."""
+        self.omega = mixed(self.omega, importance, weight, floor)
 
     def state(self) -> dict[str, Tensor]:
         """Importance and the last solution."""

@@ -128,12 +128,8 @@ class Strategy:
         """Measure importance on the learner's inputs, in place of that of all tasks so far."""
         self.replace_importance(learner.importance(self.use_measure(learner.output)))
 
-    def protect(self, learner: Learner, weight: float) -> None:
-        """Add importance measured on the learner's inputs to that of all tasks so far, see `mixture.mixed`."""
-        self.add_importance(learner.importance(self.use_measure(learner.output)), weight)
-
-    def add_importance(self, importance: Mapping[str, Tensor], weight: float) -> None:
-        """Add this mean importance, scaled to the mean of that of all tasks so far, so many times."""
+    def add_importance(self, importance: Mapping[str, Tensor], weight: float, floor: float = 0.0) -> None:
+        """Add this mean importance and a floor to that of all tasks so far, see `mixture.mixed`; same methods."""
         self._no_importance()
 
     def _no_importance(self) -> NoReturn:

@@ -8,7 +8,7 @@ from factlearn.learning.adaptation import USAGE, adapt, learn_from_use
 from factlearn.learning.protection import protection_of
 from factlearn.learning.runs import Run
 from factlearn.learning.training import learn_more
-from factlearn.lifelong.config import PROTECT_WEIGHT
+from factlearn.lifelong.config import PROTECT_FLOOR, PROTECT_WEIGHT
 from factlearn.lifelong.importance import Importance, estimate
 from factlearn.lifelong.measures import Fisher
 from factlearn.lifelong.registry import METHODS
@@ -61,10 +61,10 @@ def training_images(manifest, fact):
     return paths
 
 
-def mixture(whole, part, weight):
-    """whole + weight * part * mean(whole) / mean(part), the definition in numbers of the whole network."""
+def mixture(whole, part, weight, floor=PROTECT_FLOOR):
+    """whole + weight * part * mean(whole) / mean(part) + floor * mean(whole), over the whole network."""
     means = [torch.cat([each.double().ravel() for each in omega.values()]).mean() for omega in (whole, part)]
-    return {name: (each + weight * part[name] * means[0] / means[1]).float() for name, each in whole.items()}
+    return {name: (each + means[0] * (weight * part[name] / means[1] + floor)).float() for name, each in whole.items()}
 
 
 @pytest.mark.parametrize("weight", [None, 0.5])

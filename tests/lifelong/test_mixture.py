@@ -16,6 +16,8 @@ def test_the_mixture_is_the_whole_plus_the_part_at_the_wholes_mean():
     found = mixed(WHOLE, PART, 3.0)
     assert found["a"].tolist() == [1.0 + 3 * 0.0, 3.0 + 3 * 4.0]
     assert found["b"].tolist() == [[2.0 + 3 * 2.0, 2.0 + 3 * 2.0]]
+    raised = mixed(WHOLE, PART, 3.0, floor=0.5)
+    assert all(torch.equal(raised[name], each + 0.5 * 2.0) for name, each in found.items())
 
 
 @settings(deadline=None)

@@ -6,7 +6,6 @@ from statistics import mean
 from factlearn.evaluation.facts import RuleResult
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.paper.facts import IN_TURN, OURS, by_method, name_of
-from factlearn.experiments.paper.methods import STRATEGIES
 from factlearn.experiments.paper.outcome import Outcome, PaperTable, entry
 from factlearn.experiments.paper.paper import paper
 from factlearn.experiments.paper.registry import experiment
@@ -36,7 +35,7 @@ def sports(request: Request, outcome: Outcome) -> None:
         **{method: name_of(method) for method in learned if method not in (ADAPTED, PAPERS, FIRM)},
         ADAPTED: "MAS, adapted to sports",
         PAPERS: "MAS, importance of sports alone",
-        FIRM: f"MAS, λ {SPORTS['firm']['lambda']:g} instead of {STRATEGIES['mas']['lambda']:g}",
+        FIRM: f"MAS, floor {SPORTS['firm']['floor']:g}",
     }
     curves = {method: [_curve(result, facts) for result in results] for method, results in learned.items()}
     for gallery in GALLERIES:

@@ -19,17 +19,17 @@ from factlearn.facts import Fact, FactQuery, Relevance, read_patterns
 from factlearn.files import atomic_directory
 from factlearn.learning.facts import evaluate_facts, test_vectors
 from factlearn.learning.seeds import derived_seed
-from factlearn.lifelong.config import PROTECT_WEIGHT
+from factlearn.lifelong.config import PROTECT_FLOOR, PROTECT_WEIGHT
 
 FACTS = object()
 """Stands for the facts to protect."""
 SPORTS: dict[str, dict[str, Any]] = {
     "sports": {"protect": FACTS},
     "sports-only": {"importance": FACTS},
-    "firm": {"lambda": STRATEGIES["mas"]["lambda"] * (1 + PROTECT_WEIGHT)},
+    "firm": {"floor": PROTECT_WEIGHT + PROTECT_FLOOR},
 }
 """What differs from plain MAS: what `factlearn adapt` does, what the paper does, and, to tell the effect of the choice
-of facts from that of a firmer hold, importance of the whole task held as firmly as `adapt` does on average."""
+of facts from that of a firmer hold, a floor alone that holds as firmly as `adapt` does on average."""
 
 
 def sports_facts(result: RunResult) -> list[Fact]:

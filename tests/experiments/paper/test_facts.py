@@ -10,7 +10,7 @@ from factlearn.experiments.paper.paper import paper
 from factlearn.experiments.paper.registry import run_experiment
 from factlearn.learning.protection import protection_of
 from factlearn.learning.runs import Run
-from factlearn.lifelong.config import PROTECT_WEIGHT
+from factlearn.lifelong.config import PROTECT_FLOOR, PROTECT_WEIGHT
 
 
 def test_the_papers_numbers_agree_with_its_own_text():
@@ -57,7 +57,7 @@ def test_an_interrupted_sweep_resumes_with_what_is_missing(ask):
 def test_sports_share_cells_with_the_four_tasks_and_measure_adaptation(ask):
     outcome, _ = run_experiment("facts-sports", ask(methods=("finetune", "mas")))
     own, among_all, cost = outcome.tables
-    firm = f"MAS, λ {6 * (1 + PROTECT_WEIGHT):g} instead of 6"
+    firm = f"MAS, floor {PROTECT_WEIGHT + PROTECT_FLOOR:g}"
     adapted = "MAS, adapted to sports"
     assert own.rows == [adapted, "MAS, importance of sports alone", firm, "FineTune", "MAS"]
     assert own.rows == among_all.rows == cost.rows
