@@ -3,9 +3,11 @@
     agreement   sum min(whole / |whole|, part / |part|)     how alike the importances of part and whole are spread
     kept        sum min(new, old) / |old|                   how much of the importance that held everything is left
     firmness    |new| / |old|                               how firmly the average parameter is held
+    floor       min (new - old) / mean(old)                 how much more firmly the least important ones are held
 
-`kept` is what harm shows in. Adding to the importance leaves all of it. Importance of a part alone leaves less the less
-the part agrees with the whole, and what is no longer held drifts onto the facts that are.
+Harm shows in `kept` and `floor`. Importance of a part alone keeps less the less the part agrees with the whole, and
+what is no longer held drifts onto the facts that are. A firmer hold without a floor drives the parameters that are not
+held so far that everything is forgotten more.
 """
 
 from collections.abc import Mapping
@@ -17,6 +19,8 @@ from torch import Tensor
 
 KEPT = 0.9
 """Below this, adapting is not expected to help among all images."""
+FIRM, FLOOR = 2.0, 0.5
+"""So firm a hold, or firmer, is not expected to help without so high a floor."""
 
 Omega = Mapping[str, Tensor]
 
@@ -29,12 +33,14 @@ class Outlook:
         agreement: between the importance of what is protected and that of all learned so far, 0 to 1.
         kept: share of the importance before that the one now still has, 0 to 1.
         firmness: the mean importance now in units of the one before.
+        floor: the least that was added to any parameter, in units of the mean before.
         strength: lambda of the run.
     """
 
     agreement: float
     kept: float
     firmness: float
+    floor: float
     strength: float
 
     @classmethod
@@ -43,11 +49,12 @@ class Outlook:
         old, mine, new = (_flat(omega, before) for omega in (before, part, now))
         total, share = float(old.sum()), float(mine.sum())
         if not total or not share:
-            return cls(0.0, 1.0, 1.0, strength)
+            return cls(0.0, 1.0, 1.0, 0.0, strength)
         return cls(
             agreement=float(torch.minimum(old / total, mine / share).sum()),
             kept=float(torch.minimum(old, new).sum()) / total,
             firmness=float(new.sum()) / total,
+            floor=max(0.0, float((new - old).min()) * len(old) / total),
             strength=strength,
         )
 
@@ -59,6 +66,12 @@ class Outlook:
             return [
                 f"only {self.kept:.0%} of the importance that held what was learned so far is kept, so the rest may "
                 "drift onto what is protected; leave out --only to keep all of it."
+            ]
+        if self.firmness >= FIRM and self.floor < FLOOR:
+            return [
+                f"the average parameter is held {self.firmness:.1f} times as firmly as before, the least important "
+                f"ones hardly more ({self.floor:.1f} of the mean); they may move so far that everything is forgotten "
+                "more. Raise strategy.protect_floor, or lower --weight."
             ]
         return []
 

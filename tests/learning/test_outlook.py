@@ -11,11 +11,21 @@ OTHER = {"a": torch.tensor([1.0, 2.0, 3.0, 4.0])}
 
 
 def test_adding_keeps_all_importance_and_warns_of_nothing():
-    outlook = Outlook.of(WHOLE, OTHER, mixed(WHOLE, OTHER, 3.0), 6.0)
+    outlook = Outlook.of(WHOLE, OTHER, mixed(WHOLE, OTHER, 1.0, floor=3.0), 6.0)
     assert outlook.kept == pytest.approx(1)
-    assert outlook.firmness == pytest.approx(4)
+    assert outlook.firmness == pytest.approx(5)
+    assert outlook.floor == pytest.approx(3.4)
     assert outlook.agreement == pytest.approx(0.6)
     assert outlook.warnings() == []
+
+
+def test_a_firm_hold_without_a_floor_warns_with_its_numbers():
+    peaked = {"a": torch.tensor([10.0, 0.0, 0.0, 0.0])}
+    outlook = Outlook.of(WHOLE, peaked, mixed(WHOLE, peaked, 3.0), 6.0)
+    assert outlook.floor == 0
+    (warning,) = outlook.warnings()
+    assert "4.0 times as firmly" in warning
+    assert "protect_floor" in warning
 
 
 def test_replacing_keeps_what_the_two_have_in_common_and_warns_with_the_number():
