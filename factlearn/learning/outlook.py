@@ -5,9 +5,9 @@
     firmness    |new| / |old|                               how firmly the average parameter is held
     floor       min (new - old) / mean(old)                 how much more firmly the least important ones are held
 
-Harm shows in `kept` and `floor`. Importance of a part alone keeps less the less the part agrees with the whole, and
-what is no longer held drifts onto the facts that are. A firmer hold without a floor drives the parameters that are not
-held so far that everything is forgotten more.
+Harm shows in `kept` and `floor`. Importance of a part alone keeps less the less the part agrees with the whole; what
+is no longer held drifts, and may come to lie on the facts that are. A firmer hold without a floor drives the
+parameters that are not held so far that everything is forgotten more.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 KEPT = 0.9
-"""Below this, adapting is not expected to help among all images."""
+"""Below this, the rest ended lower than without adapting in the trials (docs/training.md), and nothing says how far the
+protected facts suffer from that."""
 FIRM, FLOOR = 2.0, 0.5
 """So firm a hold, or firmer, is not expected to help without so high a floor."""
 
@@ -64,8 +65,8 @@ class Outlook:
             return ["lambda is 0, so no importance holds anything: adapting changes nothing. Set strategy.lambda."]
         if self.kept < KEPT:
             return [
-                f"only {self.kept:.0%} of the importance that held what was learned so far is kept, so the rest may "
-                "drift onto what is protected; leave out --only to keep all of it."
+                f"only {self.kept:.0%} of the importance that held what was learned so far is kept: the rest will be "
+                "forgotten more, and may fall onto what is protected; leave out --only to keep all of it."
             ]
         if self.firmness >= FIRM and self.floor < FLOOR:
             return [
