@@ -50,12 +50,13 @@ def evaluate(run: RunArgument, json: JsonOption = False, fresh: FreshOption = Fa
 
     opened = Run.open(run)
     from factlearn.cli.tables.results import result_tables
+    from factlearn.learning.protection import protection_of
 
-    result = opened.result(fresh=fresh)
+    result, protection = opened.result(fresh=fresh), protection_of(opened)
     if json:
-        show_json(result.to_json())
+        show_json({**result.to_json(), "protection": protection.to_json() if protection else None})
     else:
-        show(*result_tables(result))
+        show(*result_tables(result, protection))
 
 
 def predict(
@@ -94,8 +95,20 @@ def adapt(
     used: Annotated[
         bool, typer.Option("--used", help="Protect what the model was used for (--learn-importance).")
     ] = False,
+    weight: Annotated[
+        float | None,
+        typer.Option(min=0, help="How many times its importance is added to that of all learned so far."),
+    ] = None,
+    only: Annotated[
+        bool, typer.Option("--only", help="Protect nothing else, as in the paper: its importance replaces the rest's.")
+    ] = False,
+    json: JsonOption = False,
 ) -> None:
-    """Measure importance again on what must not be forgotten; continue from there with `factlearn learn`."""
+    """Hold on to what must not be forgotten more firmly than to the rest; continue with `factlearn learn`.
+
+    Shows what is known of it now, how its importance agrees with that of all learned so far, and warns where adapting
+    is not expected to help. After `factlearn learn`, the same table has before and after.
+    """
     from factlearn.errors import RunError
     from factlearn.facts import read_patterns
     from factlearn.learning.runs import Run
@@ -105,14 +118,27 @@ def adapt(
     if (facts is not None) + bool(class_) + (images is not None) + used != 1:
         named = "--facts FILE" if kind == "facts" else "--class NAME"
         raise RunError(f"Say what must not be forgotten with one of {named}, --images FOLDER and --used.")
+    if only and weight is not None:
+        raise RunError(
+            "--weight says how much is added to the rest's importance, which --only replaces; leave one out."
+        )
     if (facts and kind != "facts") or (class_ and kind != "classes"):
         raise RunError(f"{run} learned {kind}; protect {kind} with {'--facts' if kind == 'facts' else '--class'}.")
     from factlearn.learning.adaptation import adapt as adapt_run
 
     source: Any = read_patterns(facts) if facts else images.expanduser().resolve() if images else class_
-    adapted = adapt_run(opened, source, out)
+    adapted = adapt_run(opened, source, out, only=only, weight=weight)
+    from factlearn.cli.tables.protection import outlook_text, protection_table
+    from factlearn.learning.protection import protection_of
     from factlearn.learning.training import how_to_continue
 
+    protection, outlook = protection_of(adapted), adapted.description()["adapted"]["outlook"]
+    if json:
+        show_json({"run": str(out), "outlook": outlook, "protection": protection.to_json() if protection else None})
+        return
+    if protection:
+        show(protection_table(protection))
+    show(*outlook_text(outlook))
     print(f"{out}: adapted; continue with: {how_to_continue(adapted)}")
 
 
@@ -152,7 +178,11 @@ def learn(
         from factlearn.learning.training import learn_more
 
         learned = learn_more(opened, task or (), count=tasks)
-    show(matrix_table(learned.result()))
+    from factlearn.cli.tables.protection import protection_table
+    from factlearn.learning.protection import protection_of
+
+    protection = protection_of(learned)
+    show(matrix_table(learned.result()), *([protection_table(protection)] if protection else []))
 
 
 def importance(

@@ -294,6 +294,10 @@ class ClassProblem(Problem):
         learner.output, learner.measured = "scores", suffix.of_task(head)
         return learner
 
+    def learned_names(self, names: Sequence[str], learned: Sequence[int]) -> list[str]:
+        """The classes of these names, of those that these tasks taught."""
+        return [name for name in names if self.sequence.find_class(name)[0] in learned]
+
     def test_inputs(self, stage: Sequence[int]) -> Inputs:
         """The test images of a stage's tasks, those that remain."""
         return self._inputs([self._remaining(self.sequence.tasks[task].test) for task in stage])

@@ -1,6 +1,6 @@
 """Learning facts: images are embedded where the language space has their facts' units."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -241,6 +241,11 @@ class FactProblem(Problem):
         samples = self.images.remaining(train.of_facts(choose_facts(names, train.facts, report=say)).samples)
         return open_inputs(self.model, [sample.path for sample in samples])
 
+    def learned_names(self, names: Sequence[str], learned: Sequence[int]) -> list[str]:
+        """The facts that facts or patterns stand for, of those that these tasks taught."""
+        taught = set(self.stage_facts(learned))
+        return [str(fact) for fact in choose_facts(names, self.dataset.of_split("train").facts) if fact in taught]
+
     @cached_property
     def _all_test_inputs(self) -> Inputs:
         remaining = self.images.remaining(self.dataset.of_split("test").samples)
@@ -279,6 +284,27 @@ def evaluate_facts(
     vectors: NDArray[np.float32],
 ) -> FactEvaluation:
     """MAP of the test images' vectors on every task given, the whole test set and the config's subsets."""
+    by_name = {task.name: task.facts for task in tasks}
+    return _evaluate(dataset, language, vectors, by_name, subset_facts(config, dataset))
+
+
+def evaluate_groups(
+    dataset: FactDataset,
+    language: LanguageSpace,
+    groups: Mapping[str, Sequence[Fact]],
+    vectors: NDArray[np.float32],
+) -> FactEvaluation:
+    """MAP of groups of facts, each among its own test images (`tasks`) and among all (`subsets`)."""
+    return _evaluate(dataset, language, vectors, groups, groups)
+
+
+def _evaluate(
+    dataset: FactDataset,
+    language: LanguageSpace,
+    vectors: NDArray[np.float32],
+    tasks: Mapping[str, Sequence[Fact]],
+    subsets: Mapping[str, Sequence[Fact]],
+) -> FactEvaluation:
     test = dataset.of_split("test")
     facts = dataset.of_split("train").facts
     known = set(facts)
@@ -290,8 +316,8 @@ def evaluate_facts(
         facts,
         language.embed(facts),
         ids=[test.samples[row].id for row in kept],
-        tasks={task.name: task.facts for task in tasks},
-        subsets=subset_facts(config, dataset),
+        tasks=tasks,
+        subsets=subsets,
     )
 
 

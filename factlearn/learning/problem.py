@@ -245,6 +245,29 @@ class Problem(ABC):
             raise RunError(f"Importance cannot be measured on {what}: none of their photos exists any more.")
         return inputs
 
+    def protected_learner(self, learner: Learner, learned: Sequence[int]) -> Learner | None:
+        """A learner to measure importance on what the config protects; None while none of that is learned."""
+        source = self.config.strategy.protected
+        if source is None:
+            return None
+        names = self.learned_names(source, learned) if isinstance(source, tuple) else None
+        if names is not None and not names:
+            return None
+        if names and not len(self.named_inputs(names)):
+            say(f"No photo of {', '.join(names)} is left: nothing is added to what protects them.")
+            return None
+        measuring = Learner(learner.module, learner.optimizer, learner.task)
+        return self.measuring(measuring, source if names is None else tuple(names))
+
+    def measuring(self, learner: Learner, source: Any) -> Learner:
+        """A learner set up to measure importance on a folder's images, or on those of named facts or classes."""
+        learner.inputs = self.batches_of(source)
+        return self.importance_learner(learner, source if isinstance(source, tuple) else None)
+
+    @abstractmethod
+    def learned_names(self, names: Sequence[str], learned: Sequence[int]) -> list[str]:
+        """The facts or classes that names or patterns stand for, of those that these tasks taught."""
+
     def batches_of(self, source: Any) -> Reiterable[Tensor]:
         """The images of a source as batches that can be read again and again."""
         inputs = self.images_of(source)

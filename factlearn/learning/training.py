@@ -149,10 +149,11 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
         say(f"Stage {number} of {len(stages)}: {problem.describe_stage(stage, data)}.")
         prepared = problem.prepare(number, stage, data)
         learner, memory = learn_stage(run, fabric, problem, strategy, number, stage, data, prepared)
+        learned = [task for group in stages[:number] for task in group]
+        learner.protected = problem.protected_learner(learner, learned)
         strategy.after_task(learner)
         if number == len(stages):
             strategy.after_sequence(learner)
-        learned = [task for group in stages[:number] for task in group]
         finish_stage(run, problem, strategy, number, learned, started, memory, prepared.record)
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from factlearn.errors import ModelError
 from factlearn.lifelong.config import PenaltyForm
+from factlearn.lifelong.mixture import mean_importance, mixed
 from factlearn.lifelong.penalty import QuadraticPenalty
 from factlearn.lifelong.strategy import Learner, Strategy, group_of, labelled
 
@@ -23,14 +23,25 @@ class Consolidation(Strategy):
         form: how the penalty is applied, see `QuadraticPenalty`.
         floor: importance added to every parameter, in units of the mean. Importance is about small changes; a parameter
             that nothing holds can move far enough to matter all the same.
+        protect_weight: how many times the importance of what is protected is added to each task's.
+        protect_floor: importance added to every parameter besides, where something is protected.
         omega: the importance over all tasks so far.
         theta_star: the parameters that the last task left.
     """
 
-    def __init__(self, strength: float, form: PenaltyForm = "proximal", floor: float = 0.0) -> None:
+    def __init__(
+        self,
+        strength: float,
+        form: PenaltyForm = "proximal",
+        floor: float = 0.0,
+        protect_weight: float = 0.0,
+        protect_floor: float = 0.0,
+    ) -> None:
         self.strength = strength
         self.form = form
         self.floor = floor
+        self.protect_weight = protect_weight
+        self.protect_floor = protect_floor
         self.omega: dict[str, Tensor] = {}
         self.theta_star: dict[str, Tensor] = {}
         self._penalty: QuadraticPenalty | None = None
@@ -65,6 +76,9 @@ class Consolidation(Strategy):
         shared = learner.shared()
         measured = self.measure(learner)
         measured = self.raised({name: measured[name] for name in shared})
+        if learner.protected is not None:
+            part = learner.protected.importance(self.use_measure(learner.protected.output))
+            measured = mixed(measured, part, self.protect_weight, self.protect_floor)
         for name, parameter in shared.items():
             self.accumulate(name, measured[name], parameter.detach())
 
@@ -72,8 +86,7 @@ class Consolidation(Strategy):
         """The importance with the floor added."""
         if not self.floor:
             return dict(importance)
-        total = sum(float(each.sum(dtype=torch.float64)) for each in importance.values())
-        mean = total / sum(each.numel() for each in importance.values())
+        mean = mean_importance(importance)
         return {name: each + self.floor * mean for name, each in importance.items()}
 
     def accumulate(self, name: str, measured: Tensor, solution: Tensor) -> None:
@@ -85,6 +98,10 @@ class Consolidation(Strategy):
     def replace_importance(self, importance: Mapping[str, Tensor]) -> None:
         """Protect what this importance says, and no longer what earlier tasks found important."""
         self.omega = self.raised(importance)
+
+    def add_importance(self, importance: Mapping[str, Tensor], weight: float, floor: float = 0.0) -> None:
+        """Protect what this importance says more than before, and nothing less."""
+        self.omega = mixed(self.omega, importance, weight, floor)
 
     def state(self) -> dict[str, Tensor]:
         """Importance and the last solution."""

@@ -60,15 +60,17 @@ class EWC(Consolidation):
         labels: Labels = "sampled",
         penalties: Penalties = "running",
         floor: float = 0.0,
+        protect_weight: float = 0.0,
+        protect_floor: float = 0.0,
     ) -> None:
-        super().__init__(strength, form, floor)
+        super().__init__(strength, form, floor, protect_weight, protect_floor)
         self.labels = labels
         self.penalties = penalties
 
     @classmethod
     def of(cls, config: Any) -> Self:
         """EWC with the settings of an `EWCConfig`."""
-        return cls(config.lambda_, config.penalty, config.labels, config.penalties, config.floor)
+        return cls(config.lambda_, config.penalty, config.labels, config.penalties, config.floor, *config.mixture)
 
     def measure(self, learner: Learner) -> dict[str, Tensor]:
         """The diagonal of the Fisher information."""

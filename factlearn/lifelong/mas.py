@@ -35,7 +35,7 @@ class MAS(Consolidation):
     @classmethod
     def of(cls, config: Any) -> Self:
         """MAS with the settings of a `MASConfig`, or of another of its forms."""
-        return cls(config.lambda_, config.penalty, config.floor)
+        return cls(config.lambda_, config.penalty, config.floor, *config.mixture)
 
     def use_measure(self, output: Output) -> str:
         """Eq. 2: the mean over images of each one's absolute gradient."""

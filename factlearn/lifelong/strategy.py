@@ -50,6 +50,7 @@ class Learner:
             with heads, the tensor of the task's own. Its parameters have the module's names.
         targets: of every label so far the point in the embedding space [labels, units, D], NaN for units it lacks;
             None where labels have none.
+        protected: the same network set up to measure importance on what is protected besides, if anything is.
     """
 
     module: nn.Module
@@ -61,6 +62,7 @@ class Learner:
     head: Collection[str] = ()
     measured: nn.Module | None = None
     targets: Tensor | None = None
+    protected: "Learner | None" = None
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that learn, by name."""
@@ -135,6 +137,10 @@ class Strategy:
     def remeasure(self, learner: Learner) -> None:
         """Measure importance on the learner's inputs, in place of that of all tasks so far."""
         self.replace_importance(learner.importance(self.use_measure(learner.output)))
+
+    def add_importance(self, importance: Mapping[str, Tensor], weight: float, floor: float = 0.0) -> None:
+        """Add this mean importance and a floor to that of all tasks so far, see `mixture.mixed`; same methods."""
+        self._no_importance()
 
     def _no_importance(self) -> NoReturn:
         raise ModelError(f"{type(self).__name__} does not measure importance on images; use MAS or EWC.")

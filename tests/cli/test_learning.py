@@ -80,8 +80,19 @@ def test_a_run_of_facts_is_adapted_continues_and_shows_its_importance(place):
     output_of("train", "config.yaml", "--out", "first", "--tasks", 1, cwd=place)
     fact = json.loads((place / "first" / "tasks.json").read_text())["tasks"][0]["facts"][0]
     write(place, "keep.txt", f"# what must stay\n{fact}\n")
-    assert "factlearn learn second" in output_of("adapt", "first", "--facts", "keep.txt", "--out", "second", cwd=place)
-    assert "task 2" in output_of("learn", "second", "--task", "task 2", cwd=place)
+    said = output_of("adapt", "first", "--facts", "keep.txt", "--out", "second", cwd=place)
+    assert "factlearn learn second" in said
+    assert "100% is kept" in said
+    assert "WARNING" not in said
+    learned = output_of("learn", "second", "--task", "task 2", cwd=place)
+    assert "task 2" in learned
+    told = read_json("evaluate", "second", cwd=place)["protection"]
+    assert [each["group"] for each in told["fates"]] == ["protected", "rest", "learned since"]
+    row = next(line for line in learned.splitlines() if "protected " in line)
+    for before, now in zip(told["fates"][0]["before"], told["fates"][0]["now"], strict=True):
+        assert f"{before:.3f} → {now:.3f}" in row
+    assert row in output_of("evaluate", "second", cwd=place)
+    assert read_json("evaluate", "first", cwd=place)["protection"] is None
     assert "shared.0.weight" in output_of("importance", "first", "--out", "omega.png", cwd=place)
     compared = output_of("importance", "first", "--compare", "second", "--stage", 1, "--out", "both.svg", cwd=place)
     assert "correlation" in compared
@@ -90,6 +101,22 @@ def test_a_run_of_facts_is_adapted_continues_and_shows_its_importance(place):
     assert [row["stage"] for row in rows] == [1, 1, 2]
     assert len({row["stored_bytes"] for row in rows}) == 1
     assert "between tasks" in output_of("memory", "run", cwd=place)
+
+
+def test_adapting_to_a_part_alone_warns_with_the_share_of_importance_that_is_lost(place):
+    output_of("train", "config.yaml", "--out", "whole", "--tasks", 1, cwd=place)
+    fact = json.loads((place / "whole" / "tasks.json").read_text())["tasks"][0]["facts"][0]
+    write(place, "keep.txt", fact)
+    adapt = ("adapt", "whole", "--facts", "keep.txt", "--only")
+    said = output_of(*adapt, "--out", "only", cwd=place)
+    outlook = read_json(*adapt, "--out", "same", cwd=place)["outlook"]
+    assert outlook["kept"] < 0.9
+    assert f"WARNING: only {outlook['kept']:.0%} of the importance" in said
+    both = factlearn(*adapt, "--weight", 2, "--out", "both", cwd=place)
+    assert both.returncode == 2
+    assert "leave one out" in both.stderr
+    output_of("train", "config.yaml", "--out", "free", "--tasks", 1, "--set", "strategy.lambda=0", cwd=place)
+    assert "WARNING: lambda is 0" in output_of("adapt", "free", "--facts", "keep.txt", "--out", "none", cwd=place)
 
 
 def test_a_run_of_classes_is_adapted_and_continues(class_place, shapes):

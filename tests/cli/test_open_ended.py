@@ -74,7 +74,7 @@ def test_adapting_a_finished_run_is_no_dead_end(mine):
     shutil.rmtree(mine / "photos")
     done = factlearn("learn", "adapted", "--data", "new/harvest.csv", cwd=mine)
     assert done.returncode == 0, done.stderr
-    assert "importance is measured on harvest itself" in done.stderr
+    assert "nothing is added to what protects them" in done.stderr
 
 
 def test_runs_are_listed_and_pruned(mine):

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PRINTED = {
     "learn_and_search": "<*, riding, bike>",
     "protect_your_module": "MAS:",
-    "adapt_to_sports": "importance of sports alone",
+    "adapt_to_sports": "MAP among all images:",
     "growing_index": "refreshed:",
     "compare_methods": "MAS is ahead of FineTune",
 }

@@ -67,7 +67,7 @@ def test_runs_of_one_method_are_told_apart_by_lambda_and_by_folder(learned, tmp_
 
 @pytest.mark.parametrize(
     ("importance", "title"),
-    [("train", "MAS"), ("test", "MAS (test)"), ("both", "MAS (train + test)"), (["<tree>"], "MAS (adapted)")],
+    [("train", "MAS"), ("test", "MAS (test)"), ("both", "MAS (train + test)"), (["<tree>"], "MAS (adapted, only)")],
 )
 def test_a_title_says_where_importance_comes_from(config, importance, title):
     strategy = {"name": "mas", "importance": importance}

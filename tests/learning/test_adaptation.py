@@ -5,8 +5,10 @@ import torch
 
 from factlearn.errors import DatasetError, RunError
 from factlearn.learning.adaptation import USAGE, adapt, learn_from_use
+from factlearn.learning.protection import protection_of
 from factlearn.learning.runs import Run
 from factlearn.learning.training import learn_more
+from factlearn.lifelong.config import PROTECT_FLOOR, PROTECT_WEIGHT
 from factlearn.lifelong.importance import Importance, estimate
 from factlearn.lifelong.measures import Fisher
 from factlearn.lifelong.registry import METHODS
@@ -51,21 +53,75 @@ def facts_of(run):
 # Facts
 
 
-def test_adapted_importance_is_that_of_the_chosen_facts_images_alone(run, tmp_path, manifest):
-    fact = facts_of(run)[0]
-    adapted = adapt(run, [fact], tmp_path / "adapted")
+def training_images(manifest, fact):
     rows = [line.split(",") for line in manifest.read_text().splitlines()[1:]]
     units = fact.strip("<>").split(", ")
     paths = [manifest.parent / row[0] for row in rows if row[1] == "train" and [u for u in row[2:5] if u] == units]
     assert len(paths) == 6
-    assert_same_importance(omega_of(adapted), measured_on(run, paths))
+    return paths
+
+
+def mixture(whole, part, weight, floor=PROTECT_FLOOR):
+    """whole + weight * part * mean(whole) / mean(part) + floor * mean(whole), over the whole network."""
+    means = [torch.cat([each.double().ravel() for each in omega.values()]).mean() for omega in (whole, part)]
+    return {name: (each + means[0] * (weight * part[name] / means[1] + floor)).float() for name, each in whole.items()}
+
+
+@pytest.mark.parametrize("weight", [None, 0.5])
+def test_adapting_adds_the_importance_of_the_chosen_facts_images_at_the_mean_of_the_whole(
+    run, tmp_path, manifest, weight
+):
+    fact = facts_of(run)[0]
+    adapted = adapt(run, [fact], tmp_path / "adapted", weight=weight)
+    part = measured_on(run, training_images(manifest, fact))
+    times = PROTECT_WEIGHT if weight is None else weight
+    assert_same_importance(omega_of(adapted), mixture(omega_of(run), part, times))
+    assert all((after >= before).all() for before, after in zip(*map(values, (run, adapted)), strict=True))
+    assert adapted.config.strategy.protect == (fact,)
+    assert adapted.config.strategy.importance == "train"
+
+
+def values(run):
+    return list(omega_of(run).values())
+
+
+def test_only_replaces_the_importance_by_that_of_the_chosen_facts_images_alone(run, tmp_path, manifest):
+    fact = facts_of(run)[0]
+    adapted = adapt(run, [fact], tmp_path / "adapted", only=True)
+    assert_same_importance(omega_of(adapted), measured_on(run, training_images(manifest, fact)))
     before, after = (omega_of(each)["shared.0.weight"] for each in (run, adapted))
     assert (before - after).abs().max() > 0.1 * before.max()
 
 
 def test_adapting_needs_no_labels_only_images(run, tmp_path, manifest):
     adapted = adapt(run, manifest.parent, tmp_path / "adapted")
-    assert_same_importance(omega_of(adapted), measured_on(run, sorted(manifest.parent.glob("*.png"))))
+    part = measured_on(run, sorted(manifest.parent.glob("*.png")))
+    assert_same_importance(omega_of(adapted), mixture(omega_of(run), part, PROTECT_WEIGHT))
+
+
+@pytest.mark.parametrize(("only", "key"), [(False, "protect"), (True, "importance")])
+def test_a_run_that_protects_from_the_beginning_is_the_same_as_one_adapted_after_its_first_task(
+    config, run, tmp_path, only, key
+):
+    facts = facts_of(run)[:2]
+    strategy = {**config["strategy"], key: facts, "floor": 0.0 if only else 0.5}
+    plain = learn(config, tmp_path / "plain", stop_after=1, strategy={**config["strategy"], "floor": strategy["floor"]})
+    adapted = learn_more(adapt(plain, facts, tmp_path / "adapted", only=only))
+    whole = learn(config, tmp_path / "whole", strategy=strategy)
+    for name, omega in omega_of(whole, 2).items():
+        torch.testing.assert_close(omega, omega_of(adapted, 2)[name], rtol=1e-4, atol=1e-6)
+    assert protection_of(whole).fates == protection_of(adapted).fates
+
+
+def test_facts_that_are_not_learned_yet_are_protected_once_they_are(config, run, tmp_path):
+    later = [str(fact) for fact in run.tasks().tasks[1].facts]
+    with pytest.raises(RunError, match="has not been learned yet"):
+        adapt(run, later[:1], tmp_path / "early")
+    assert not (tmp_path / "early").exists()
+    both = learn(config, tmp_path / "both", strategy={**config["strategy"], "protect": later[:1]})
+    plain = learn(config, tmp_path / "plain")
+    assert same_bits(omega_of(both), omega_of(plain))
+    assert not same_bits(omega_of(both, 2), omega_of(plain, 2))
 
 
 def test_adapting_leaves_the_old_run_and_the_model_as_they_are(run, tmp_path):
@@ -82,7 +138,7 @@ def test_the_sequence_continues_from_an_adapted_run_with_constant_memory(run, tm
     learn_more(adapted, ["task 2"])
     assert adapted.finished_stages() == 2
     assert adapted.stage(2)["memory"]["stored_bytes"] == adapted.stage(1)["memory"]["stored_bytes"]
-    assert list(adapted.config.strategy.importance) == facts
+    assert list(adapted.config.strategy.protect) == facts
 
 
 def test_unknown_facts_and_taken_places_are_refused(run, tmp_path):
@@ -105,7 +161,7 @@ def test_methods_that_measure_no_importance_on_images_cannot_adapt(config, tmp_p
 
 
 def test_an_adapted_classifier_remembers_the_class_and_continues(class_run, shapes_config, tmp_path):
-    adapted = adapt(class_run, ["round/red"], tmp_path / "adapted")
+    adapted = adapt(class_run, ["round/red"], tmp_path / "adapted", only=True)
     before, after = (tensors(each, 1, "strategy") for each in (class_run, adapted))
     assert before.keys() == after.keys()
     assert not torch.equal(before["omega.shared.0.weight"], after["omega.shared.0.weight"])
@@ -118,6 +174,15 @@ def test_an_adapted_classifier_remembers_the_class_and_continues(class_run, shap
     assert same_bits(tensors(whole, 2, "model"), tensors(adapted, 2, "model"))
 
 
+def test_a_class_is_measured_through_its_own_tasks_head_and_added(class_run, shapes_config, shapes, tmp_path):
+    adapted = adapt(class_run, ["round/red"], tmp_path / "adapted", weight=2.0)
+    alone = adapt(class_run, ["round/red"], tmp_path / "alone", only=True)
+    assert_same_importance(omega_of(adapted), mixture(omega_of(class_run), omega_of(alone), 2.0))
+    strategy = {"name": "mas", "protect": ["round/red"], "protect_weight": 2.0}
+    whole = learn(shapes_config, tmp_path / "whole", strategy=strategy)
+    assert same_bits(tensors(whole, 2, "model"), tensors(learn_more(adapted), 2, "model"))
+
+
 def test_a_classifier_adapts_to_a_folder_of_images_without_labels(class_run, shapes, tmp_path):
     adapted = adapt(class_run, shapes / "round" / "test", tmp_path / "adapted")
     assert not torch.equal(omega_of(class_run)["shared.0.weight"], omega_of(adapted)["shared.0.weight"])
@@ -125,7 +190,7 @@ def test_a_classifier_adapts_to_a_folder_of_images_without_labels(class_run, sha
 
 
 def test_classes_that_cannot_be_protected_are_refused(class_run, shapes_config, tmp_path):
-    with pytest.raises(RunError, match="square has not been learned yet"):
+    with pytest.raises(RunError, match="square/red has not been learned yet"):
         adapt(class_run, ["square/red"], tmp_path / "a")
     with pytest.raises(DatasetError, match="did you mean"):
         adapt(class_run, ["round/rad"], tmp_path / "a")
@@ -205,8 +270,10 @@ def test_importance_in_use_adds_up_online_and_can_be_adapted_to(run, tmp_path, m
     learn_from_use(run, paths[20:])
     assert_same_importance(Importance.load(run.folder / USAGE).mean(), measured_on(run, paths))
     assert learn_from_use(run, paths).count == 2 * len(paths)
-    adapted = adapt(run, None, tmp_path / "adapted")
+    adapted = adapt(run, None, tmp_path / "adapted", only=True)
     assert_same_importance(omega_of(adapted), measured_on(run, paths))
+    added = adapt(run, None, tmp_path / "added", weight=2.0)
+    assert_same_importance(omega_of(added), mixture(omega_of(run), measured_on(run, paths), 2.0))
     assert not (adapted.folder / USAGE).exists()
 
 

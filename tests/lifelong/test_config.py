@@ -107,7 +107,9 @@ def test_a_file_of_patterns_that_names_none_is_refused(tmp_path):
     [
         ({"name": "mas"}, "MAS"),
         ({"name": "l-mas", "importance": "both"}, "l-MAS (train + test)"),
-        ({"name": "mas", "importance": ["<dog>"]}, "MAS (adapted)"),
+        ({"name": "mas", "importance": ["<dog>"]}, "MAS (adapted, only)"),
+        ({"name": "mas", "protect": ["<dog>"]}, "MAS (adapted)"),
+        ({"name": "mas", "importance": "both", "protect": ["<dog>"]}, "MAS (train + test, adapted)"),
         ({"name": "imm-mode"}, "IMM (mode)"),
     ],
 )

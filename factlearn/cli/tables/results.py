@@ -9,20 +9,23 @@ from rich import box
 from rich.table import Table
 
 from factlearn.cli.tables.basics import number, percent
+from factlearn.cli.tables.protection import protection_table
 from factlearn.facts import Relevance
 
 if TYPE_CHECKING:
     from factlearn.data.samples import FactDataset
     from factlearn.data.tasks import TaskSplit
+    from factlearn.evaluation.protection import Protection
     from factlearn.evaluation.results import RunResult
     from factlearn.experiments.importance_plots import Agreement
     from factlearn.learning.prediction import Guess
     from factlearn.learning.runs import Run
 
 
-def result_tables(result: "RunResult") -> list[Table]:
+def result_tables(result: "RunResult", protection: "Protection | None" = None) -> list[Table]:
     """Everything `factlearn evaluate` shows of a run."""
-    return [matrix_table(result), (fact_metrics if result.run.config.learn == "facts" else class_metrics)(result)]
+    metrics = (fact_metrics if result.run.config.learn == "facts" else class_metrics)(result)
+    return [matrix_table(result), *([protection_table(protection)] if protection else []), metrics]
 
 
 def matrix_table(result: "RunResult") -> Table:

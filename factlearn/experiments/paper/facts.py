@@ -1,4 +1,4 @@
-"""Facts: four tasks (Table 4), sports (Figure 7), and importance on half of a task (Table 5)."""
+"""Facts: four tasks (Table 4), and importance on half of a task (Table 5)."""
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
@@ -10,14 +10,7 @@ from factlearn.experiments.paper.outcome import Entry, Outcome, PaperTable, abov
 from factlearn.experiments.paper.paper import paper
 from factlearn.experiments.paper.registry import experiment
 from factlearn.experiments.paper.request import Request
-from factlearn.experiments.paper.subsets import (
-    FIRM,
-    half_cells,
-    halves,
-    map_within,
-    sports_cells,
-    sports_facts,
-)
+from factlearn.experiments.paper.subsets import half_cells, halves, map_within
 from factlearn.experiments.plots import curves
 from factlearn.lifelong.registry import METHODS
 
@@ -98,60 +91,6 @@ def _four_tasks_statements(outcome: Outcome, learned: Mapping[str, Sequence[RunR
     if {"mas", "mas-both"} <= ends.keys():
         outcome.say("unlabelled test images in the importance help a little more", ends["mas-both"] > ends["mas"],
                     f"{ends['mas-both']:.3f} and {ends['mas']:.3f}; the paper 0.30 and 0.29")  # fmt: skip
-
-
-@experiment("facts-sports", "Figure 7", "Importance measured on sports alone, four tasks by meaning")
-def sports(request: Request, outcome: Outcome) -> None:
-    """MAP on the sports facts after each task."""
-    learned = by_method(request, "agglomerative", request.chosen([*IN_TURN, OURS, "joint"]))
-    first = next(iter(learned.values()))[0]
-    facts = sports_facts(first)
-    adapted = {
-        "mas firm": sports_cells(request, facts, firm=True),
-        "mas adapted": sports_cells(request, facts),
-        "mas whole": sports_cells(request, [], firm=True),
-    }
-    firm = f"λ {FIRM['lambda']:g}, floor {FIRM['floor']:g}"
-    names = {
-        **{method: name_of(method) for method in learned},
-        "mas firm": f"MAS, adapted to sports, {firm}",
-        "mas adapted": "MAS, adapted to sports",
-        "mas whole": f"MAS, {firm}",
-    }
-    learned = {**request.learn_groups(adapted), **learned}
-    wanted = [str(fact) for fact in facts]
-    curve = {method: [_subset_curve(result, wanted) for result in results] for method, results in learned.items()}
-    reported: dict[str, float] = paper("figure-7", "end")
-    tasks = first.tasks
-    entries = []
-    for method, curves_ in curve.items():
-        for place, name in enumerate(tasks):
-            last = place == len(tasks) - 1
-            values = [values[place] for values in curves_ if len(values) == len(tasks)]
-            if method == "joint" and last:
-                values = [values[-1] for values in curves_]
-            entries.append(entry(names[method], f"after {name}", reported.get(method) if last else None, values))
-    outcome.tables.append(
-        PaperTable("MAP on the sports facts", entries, note=f"{len(facts)} sports facts of the first task")
-    )
-    kept = {method: mean(values[-1] / values[0] for values in curves_) for method, curves_ in curve.items()}
-    end = {method: mean(values[-1] for values in curves_) for method, curves_ in curve.items()}
-    for method in ("mas firm", "mas adapted"):
-        if method not in end:
-            continue
-        outcome.say(f"{names[method]}: keeps at least 0.85 of what it had after the first task", kept[method] >= 0.85,
-                    f"keeps {kept[method]:.2f}")  # fmt: skip
-        for other in ("mas whole", "mas", "si", "finetune"):
-            if other in end:
-                outcome.say(f"{names[method]}: ends above {names[other]} on sports", end[method] > end[other],
-                            f"{end[method]:.3f} and {end[other]:.3f}, which keeps {kept[other]:.2f}")  # fmt: skip
-    outcome.notes.append("Sports facts: " + ", ".join(wanted))
-
-
-def _subset_curve(result: RunResult, facts: Sequence[str]) -> list[float]:
-    """MAP of some facts over all test images after each stage."""
-    tables = [evaluation.exact.whole.average_precision for evaluation in result.evaluations]
-    return [mean(table[fact] for fact in facts if fact in table) for table in tables]
 
 
 @experiment("facts-subsets", "Table 5", "Importance measured on one half of the first task's facts (T11 or T12)")

@@ -46,7 +46,7 @@ EXPERIMENTS: Registry[Experiment] = Registry(
     "experiment",
     "factlearn.experiments",
     # In the order in which they are best read, then whatever else the package holds.
-    (*(f"{_PACKAGE}.{name}" for name in ("facts", "inside", "objects", "costs")), _PACKAGE),
+    (*(f"{_PACKAGE}.{name}" for name in ("facts", "sports", "inside", "objects", "costs")), _PACKAGE),
 )
 
 

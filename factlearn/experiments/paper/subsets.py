@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,17 @@ from factlearn.facts import Fact, FactQuery, Relevance, read_patterns
 from factlearn.files import atomic_directory
 from factlearn.learning.facts import evaluate_facts, test_vectors
 from factlearn.learning.seeds import derived_seed
+from factlearn.lifelong.config import PROTECT_FLOOR, PROTECT_WEIGHT
 
-FIRM = {"lambda": 12.0, "floor": 3.0}
-"""A firmer hold than plain MAS's. Of lambda 6 and 12 with floors 0.3, 1 and 3 the one that keeps most of sports, on the
-emoji facts with seeds 100 and 101, which no table reports: 0.92 and 0.91 of the first MAP; 0.76 and 0.78 with lambda 6
-and no floor. Importance of the whole task kept 0.91 and 0.91 with it."""
+FACTS = object()
+"""Stands for the facts to protect."""
+SPORTS: dict[str, dict[str, Any]] = {
+    "sports": {"protect": FACTS},
+    "sports-only": {"importance": FACTS},
+    "firm": {"floor": PROTECT_WEIGHT + PROTECT_FLOOR},
+}
+"""What differs from plain MAS: what `factlearn adapt` does, what the paper does, and, to tell the effect of the choice
+of facts from that of a firmer hold, a floor alone that holds as firmly as `adapt` does on average."""
 
 
 def sports_facts(result: RunResult) -> list[Fact]:
@@ -42,16 +49,14 @@ def sports_facts(result: RunResult) -> list[Fact]:
     return found
 
 
-def sports_cells(request: Request, facts: Sequence[Fact], *, firm: bool = False) -> list[Cell]:
-    """MAS on the tasks by meaning, its importance measured on these facts' images; on the whole task's if none."""
+def sports_cells(request: Request, facts: Sequence[Fact], kind: str = "sports-only") -> list[Cell]:
+    """MAS on the tasks by meaning with what `SPORTS` says of the kind, about these facts."""
     config = request.config("tasks.method=agglomerative")
-    strategy = {**STRATEGIES["mas"], **(FIRM if firm else {})}
-    if facts:
-        strategy["importance"] = [str(fact) for fact in facts]
-    name = "-".join(["mas", *(["sports"] if facts else []), *(["firm"] if firm else [])])
+    names = [str(fact) for fact in facts]
+    strategy = {key: names if value is FACTS else value for key, value in {**STRATEGIES["mas"], **SPORTS[kind]}.items()}
     place = request.out / f"four-tasks/{request.data_name}-agglomerative"
     seeds = range(request.seeds)
-    return [Cell(place / f"{name}-{seed}", config.changed(seed=seed, strategy=strategy)) for seed in seeds]
+    return [Cell(place / f"mas-{kind}-{seed}", config.changed(seed=seed, strategy=strategy)) for seed in seeds]
 
 
 def halves(facts: Sequence[Fact], seed: int) -> tuple[list[Fact], list[Fact]]:

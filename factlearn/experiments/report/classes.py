@@ -23,6 +23,7 @@ from factlearn.experiments.report.sections import (
     learned_how,
     matrix_rows,
     notice_of,
+    protections,
     write_page,
 )
 from factlearn.experiments.report.words import summary
@@ -83,6 +84,7 @@ def write_class_report(results: Sequence[RunResult], path: Path, *, title: str |
         explained=explained(shown),
         tasks=[{"name": t.name, "classes": len(t.classes), "some": t.classes[:5]} for t in first.run.data.tasks],
         matrices=[matrix_rows(label, result) for label, result in shown.items()],
+        protections=protections(shown),
         galleries=_galleries(shown, telling_facts(changes, CLASSES, images), k),
         forgotten=forgotten(changes, "classes"),
         every_class=changes_table(changes),

@@ -33,6 +33,7 @@ from factlearn.experiments.report.sections import (
     learned_how,
     matrix_rows,
     notice_of,
+    protections,
     write_page,
 )
 from factlearn.experiments.report.words import summary
@@ -110,6 +111,7 @@ def _context(
         "tasks": _tasks(first),
         "typical": any(task.typical for task in first.run.tasks().tasks),
         "matrices": [matrix_rows(label, result) for label, result in shown.items()],
+        "protections": protections(shown),
         "galleries": [gallery(shown, text, k) for text in asked],
         "forgotten": forgotten(changes, "facts"),
         "every_fact": changes_table(changes),

@@ -11,6 +11,7 @@ from factlearn.experiments.changes import Change
 from factlearn.experiments.figures import Plot
 from factlearn.experiments.report.words import forgotten_share
 from factlearn.files import atomic_write
+from factlearn.learning.protection import protection_of
 from factlearn.learning.runs import Run
 
 TITLE = "What was learned, and what was forgotten"
@@ -49,6 +50,12 @@ def matrix_rows(label: str, result: RunResult) -> dict[str, Any]:
         "rows": rows,
         "forgetting": None if lost is None or not lost.per_task else f"{lost.average:.3f}",
     }
+
+
+def protections(results: Mapping[str, RunResult]) -> list[dict[str, Any]]:
+    """Before and after of what each run protects; runs that protect nothing in particular are left out."""
+    found = {label: protection_of(result.run) for label, result in results.items()}
+    return [{"method": label, **protection.to_json()} for label, protection in found.items() if protection]
 
 
 def learned_how(results: Mapping[str, RunResult]) -> dict[str, Any]:

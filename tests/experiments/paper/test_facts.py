@@ -8,6 +8,9 @@ from factlearn.experiments.paper.facts import by_method
 from factlearn.experiments.paper.outcome import Outcome
 from factlearn.experiments.paper.paper import paper
 from factlearn.experiments.paper.registry import run_experiment
+from factlearn.learning.protection import protection_of
+from factlearn.learning.runs import Run
+from factlearn.lifelong.config import PROTECT_FLOOR, PROTECT_WEIGHT
 
 
 def test_the_papers_numbers_agree_with_its_own_text():
@@ -53,15 +56,18 @@ def test_an_interrupted_sweep_resumes_with_what_is_missing(ask):
 
 def test_sports_share_cells_with_the_four_tasks_and_measure_adaptation(ask):
     outcome, _ = run_experiment("facts-sports", ask(methods=("finetune", "mas")))
-    assert outcome.tables[0].rows == [
-        "MAS, adapted to sports, λ 12, floor 3",
-        "MAS, adapted to sports",
-        "MAS, λ 12, floor 3",
-        "FineTune",
-        "MAS",
-    ]
+    own, among_all, cost = outcome.tables
+    firm = f"MAS, floor {PROTECT_WEIGHT + PROTECT_FLOOR:g}"
+    adapted = "MAS, adapted to sports"
+    assert own.rows == [adapted, "MAS, importance of sports alone", firm, "FineTune", "MAS"]
+    assert own.rows == among_all.rows == cost.rows
     assert len(outcome.notes[0].split(">,")) == 4
-    assert (ask().out / "four-tasks/small-agglomerative/mas-sports-0").is_dir()
+    cell = Run.open(ask().out / "four-tasks/small-agglomerative/mas-sports-0")
+    protected = protection_of(cell).fate("protected")
+    last = own.columns[-1]
+    ends = [next(e.here for e in t.entries if (e.row, e.column) == (adapted, last)) for t in (own, among_all)]
+    assert ends == pytest.approx(list(protected.now))
+    assert ends[0] >= ends[1]
     moved, folder = run_experiment("facts-projection", ask())
     assert {"projection.svg", "projection.csv", "outcome.json"} <= {path.name for path in folder.iterdir()}
     assert all(e.here >= 0 for e in moved.tables[0].entries)

@@ -15,6 +15,7 @@ from factlearn.experiments.changes import changes_of
 from factlearn.experiments.paper.cells import slim
 from factlearn.experiments.plots import curves, forgetting_bars, heat_map
 from factlearn.experiments.report import pdf, write_report
+from factlearn.learning.protection import protection_of
 from factlearn.learning.runs import Run
 
 
@@ -197,3 +198,15 @@ def test_a_run_that_an_experiment_slimmed_has_a_page(learned, tmp_path):
     _, folder = write_report([run.result()], tmp_path / "report.html", k=1)
     assert (folder / "importance.svg").is_file()
     assert not (folder / "importance-scatter.svg").exists()
+
+
+def test_a_run_that_protects_facts_shows_them_before_and_after(learned, tmp_path):
+    plain = learned(name="mas")
+    fact = str(plain.run.tasks().tasks[0].facts[0])
+    result = learned(name="mas", protect=(fact,))
+    page, _ = write_report([plain, result], tmp_path / "report.html")
+    text = page.read_text()
+    protected = protection_of(result.run).fate("protected")
+    assert text.count("<td>protected</td>") == 1
+    for before, now in zip(protected.before, protected.now, strict=True):
+        assert f"{before:.3f} → {now:.3f}" in text
