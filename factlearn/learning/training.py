@@ -165,6 +165,7 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
                 "stored_bytes": strategy.memory().stored_bytes,
             },
             "evaluation": judged.evaluation.to_json(),
+            "calibration": judged.calibration,
             **prepared.record,
         }
         if problem.images.added:

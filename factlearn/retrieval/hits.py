@@ -27,6 +27,8 @@ class Hit:
         fact: the fact the image is known to show, if any.
         metadata: the image's metadata.
         model: the fingerprint of the model that embedded it.
+        probability: that the image shows what was asked for, see `factlearn.evaluation.confidence`; None if nothing
+            tells.
     """
 
     id: str
@@ -36,6 +38,7 @@ class Hit:
     fact: Fact | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
+    probability: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -48,6 +51,7 @@ class Hit:
             "fact": fact,
             "metadata": dict(self.metadata),
             "model": self.model,
+            "probability": self.probability,
         }
 
 
@@ -58,14 +62,19 @@ class ShownFact:
     Attributes:
         fact: one that the index knows.
         score: the evidence for it, fair to facts with one, two or three units (see `factlearn.retrieval.fitting`).
+        probability: that it is what the image shows; None if nothing tells.
     """
 
     fact: Fact
     score: float
+    probability: float | None = None
 
 
-def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]]) -> list[Hit]:
-    """The hits of an answer, given the item of each image."""
+def make_hits(
+    answer: Nearest, items: Sequence[Mapping[str, Any]], probabilities: Sequence[float | None] | None = None
+) -> list[Hit]:
+    """The hits of an answer, given the item of each image, and the probability that it shows what was asked for."""
+    chances = [None] * len(items) if probabilities is None else probabilities
     return [
         Hit(
             id=item["id"],
@@ -75,8 +84,9 @@ def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]]) -> list[Hit]:
             fact=None if item["fact"] is None else Fact.parse(item["fact"]),
             metadata=metadata_of(item),
             model=item["model"],
+            probability=chance,
         )
-        for item, score, by_unit in zip(items, answer.scores, answer.by_unit.tolist(), strict=True)
+        for item, score, by_unit, chance in zip(items, answer.scores, answer.by_unit.tolist(), chances, strict=True)
     ]
 
 

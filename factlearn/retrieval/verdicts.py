@@ -60,13 +60,13 @@ def _shows(
 
 def _shows_all(label: Fact, queries: Sequence[FactQuery], known: Vocabulary | None, relevance: Relevance) -> Verdict:
     """Whether a label shows several facts; those that cannot be one fact are never all decided by one label."""
-    if (merged := _merged(queries)) is not None:
-        return _shows(label, merged, known, relevance)
+    if (whole := merged(queries)) is not None:
+        return _shows(label, whole, known, relevance)
     each = [_shows(label, query, known, relevance) for query in queries]
     return False if all(one is False for one in each) else None
 
 
-def _merged(queries: Iterable[FactQuery]) -> FactQuery | None:
+def merged(queries: Iterable[FactQuery]) -> FactQuery | None:
     """One query that names what all of them name, unless they name different units in one position."""
     units: list[str | None] = []
     for query in queries:
