@@ -54,8 +54,10 @@ class FactBeliefs:
         """Fitted on photos [N, 3, D] and facts [F, 3, D]; `wanted` and `own` are [N, F], see `fit_choices`."""
         mask = np.asarray(mask, bool)
         alone = [mask & (np.arange(_PARTS) == unit) for unit in range(_PARTS)]
-        scores = [masked_scores(vectors, targets, each).T for each in alone]
         named = [each.any(axis=1).astype(np.float64) for each in alone]
+        scores = [masked_scores(vectors, targets, each).T for each in alone]
+        usual = np.array([score.sum() / max(len(score) * n.sum(), 1) for score, n in zip(scores, named, strict=True)])
+        scores = [score - usual[unit] * named[unit] for unit, score in enumerate(scores)]  # quicker to fit
 
         def forward(numbers: Floats) -> Floats:
             logits: Floats = np.zeros(wanted.shape)
@@ -70,7 +72,8 @@ class FactBeliefs:
         start = np.array([5.0] * _PARTS + [1.0] * _PARTS)
         bounds = [_POSITIVE] * _PARTS + [_FREE] * _PARTS
         found = fit_choices(forward, backward, start, bounds, wanted, own, 1 / tasks if tasks > 1 else 0.0)
-        return cls(tuple(found[:_PARTS].tolist()), tuple(found[_PARTS:].tolist()), tasks > 1)
+        slope, bias = found[:_PARTS], found[_PARTS:] - found[:_PARTS] * usual
+        return cls(tuple(slope.tolist()), tuple(bias.tolist()), tasks > 1)
 
     def shares(self, vectors: NDArray, targets: NDArray, mask: NDArray) -> Floats:
         """The probability of each fact, and of none of these last: [N, F + 1]."""
@@ -109,6 +112,9 @@ class HeadBeliefs:
             before: the numbers of earlier heads; a head of which no photo is left keeps them.
         """
         parts = [_parts(each) for each in scores]
+        centre = np.array([float(energy.mean()) for _, energy in parts])
+        spread = np.array([max(float(energy.std()), 1e-9) for _, energy in parts])
+        parts = [(own_, (e - centre[h]) / spread[h]) for h, (own_, e) in enumerate(parts)]  # quicker to fit
         cuts = np.cumsum([each.shape[1] for each in scores])[:-1]
 
         def forward(numbers: Floats) -> Floats:
@@ -123,12 +129,16 @@ class HeadBeliefs:
         seen = [bool(each.any()) for each in np.split(wanted, cuts, axis=1)]
         start, bounds = [], []
         for head, has_photos in enumerate(seen):
-            kept = before[head] if head < len(before) and not has_photos else None
-            start += list(kept or (1.0, 1.0, 0.0))
-            bounds += [(value, value) for value in kept] if kept else [_POSITIVE, _FREE, _FREE]
-        weight = 1 / len(scores) if len(scores) > 1 else 0.0
-        found = fit_choices(forward, backward, np.array(start), bounds, wanted, own, weight).reshape(-1, _PARTS)
-        return cls(tuple((float(a), float(b), float(c)) for a, b, c in found), len(scores) > 1)
+            keeps = head < len(before) and not has_photos
+            sharpness, weight, bias = before[head] if keeps else (1.0, 1.0, 0.0)
+            numbers = (sharpness, weight * spread[head], bias + weight * centre[head])
+            start += numbers
+            bounds += [(value, value) for value in numbers] if keeps else [_POSITIVE, _FREE, _FREE]
+        none = 1 / len(scores) if len(scores) > 1 else 0.0
+        found = fit_choices(forward, backward, np.array(start), bounds, wanted, own, none).reshape(-1, _PARTS)
+        weights = found[:, 1] / spread
+        heads = np.column_stack([found[:, 0], weights, found[:, 2] - weights * centre])
+        return cls(tuple((float(a), float(b), float(c)) for a, b, c in heads), len(scores) > 1)
 
     def shares(self, scores: Sequence[Floats], heads: Sequence[int], *, told: bool = False) -> Floats:
         """The probability of each class of some heads, and of none of these last, given the scores of these heads.
@@ -157,7 +167,9 @@ def _parts(scores: Floats) -> tuple[Floats, Floats]:
 
 
 def _logits(parts: Sequence[tuple[Floats, Floats]], numbers: Floats) -> Floats:
-    columns = [row[0] * chances + row[1] * energy + row[2] for (chances, energy), row in zip(parts, numbers, strict=True)]
+    columns = [
+        row[0] * chances + row[1] * energy + row[2] for (chances, energy), row in zip(parts, numbers, strict=True)
+    ]
     return np.concatenate(columns, axis=1)
 
 

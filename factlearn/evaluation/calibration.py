@@ -115,7 +115,7 @@ def fit_choices(
         moved = backward(gradient) + away / np.maximum(np.abs(start), 1)
         return value / count, moved / count
 
-    found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": 500})
+    found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-8})
     result: Floats = np.asarray(found.x, np.float64)
     return result
 

@@ -9,8 +9,7 @@ Fitted on every query of the pattern that a taught fact answers, against all hel
 and a photo are wrong and far apart; what users see are the first hits. So the hit at rank r of a query counts 1 / r, up
 to rank 100. A fact that was never taught competes with the taught ones by its word vectors.
 
-What an image shows is answered by the beliefs themselves, calibrated in the same way, the r-th answer of a photo counting
-1 / r (pattern `answer`).
+What an image shows is answered by the beliefs themselves, calibrated as `answers.py` says (pattern `answer`).
 
 The expected calibration error is reported over the first 10 and the first 20 hits of every query, and over all pairs,
 apart for queries of whole taught facts and for those with open units. A photo counts as right if its label says so
@@ -26,6 +25,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from factlearn.evaluation.answers import answered, first_answer_error, fit_answers, with_untaught
 from factlearn.evaluation.beliefs import FactBeliefs
 from factlearn.evaluation.calibration import (
     Bools,
@@ -42,12 +42,10 @@ from factlearn.facts import UNIT_NAMES, Fact, FactQuery, Relevance
 from factlearn.language import LanguageSpace
 
 DEPTH = 100
-_ANSWERS = 5
 REPORTED = ("10", "20", "all")
 ANSWER = "answer"
-NONE = "none of these"
 _FEWEST_PHOTOS, _FEWEST_RIGHT = 10, 5
-_MOST_CELLS = 2_000_000
+_MOST_CELLS = 500_000
 _LEAST = 1e-12
 _MASKS = [mask for mask in product((True, False), repeat=len(UNIT_NAMES)) if any(mask)]
 
@@ -86,7 +84,9 @@ class HeldOut:
     def of(self, rows: NDArray[np.intp]) -> "HeldOut":
         """Some of the photos."""
         chosen = [int(row) for row in rows]
-        return HeldOut(self.vectors[rows], [self.shown[row] for row in chosen], [self.ids[r] for r in chosen], self.tasks)
+        return HeldOut(
+            self.vectors[rows], [self.shown[row] for row in chosen], [self.ids[r] for r in chosen], self.tasks
+        )
 
     def sampled(self) -> "HeldOut":
         """At most as many photos as can be looked at in a second or two, chosen by a hash of their ids."""
@@ -142,8 +142,6 @@ class FactCalibration:
         table = _Table.of(photos, language)
         everything = np.ones(len(photos.ids), bool)
         beliefs, patterns = table.fit(everything)
-        if not patterns:
-            return None
         return cls(beliefs, patterns, int(everything.sum()), table.measure(halves(photos.ids)))
 
     def probabilities(
@@ -167,7 +165,7 @@ class FactCalibration:
 
     def facts_of(self, vectors: NDArray, facts: Sequence[Fact], language: LanguageSpace) -> Floats:
         """The probability of each fact, and of none of these last, for images: [N, F + 1]; rows need not add up to 1."""
-        return _answered(self.beliefs.shares(vectors, *language.embed(facts)), self.patterns.get(ANSWER))
+        return answered(self.beliefs.shares(vectors, *language.embed(facts)), self.patterns.get(ANSWER))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -187,14 +185,6 @@ def _logits(shares: Floats, answers: Bools) -> Floats:
     others = shares[:, :-1] @ ~answers.T + shares[:, -1:]
     logits: Floats = (np.log(answered + _LEAST) - np.log(others + _LEAST)).T
     return logits
-
-
-def _answered(shares: Floats, numbers: Sequence[float] | None) -> Floats:
-    """Beliefs as calibrated answers; what is impossible stays so."""
-    if numbers is None:
-        return shares
-    logits = np.log(shares + _LEAST) - np.log(1 - shares + _LEAST)
-    return np.where(shares > 0, _chances(numbers, logits), 0.0)
 
 
 def _chances(numbers: Sequence[float], logits: Floats) -> Floats:
@@ -255,27 +245,12 @@ class _Table:
                 weights = np.broadcast_to(1 / np.arange(1, places.shape[1] + 1), places.shape).ravel()
                 slope, constant = fit_logistic(logits[:, None], right, weights).tolist()
                 patterns[each.pattern] = (slope, constant)
-        shares, right, weights = self._choices(beliefs, rows)
-        order = np.argsort(-shares, axis=1, kind="stable")[:, :_ANSWERS]
-        best, good = (np.take_along_axis(each, order, axis=1) for each in (shares, right))
-        weights = weights[:, None] / np.arange(1, best.shape[1] + 1)
-        logits = np.log(best + _LEAST) - np.log(1 - best + _LEAST)
-        slope, constant = fit_logistic(logits.reshape(-1, 1), good.ravel(), weights.ravel()).tolist()
-        patterns[ANSWER] = (slope, constant)
+        patterns[ANSWER] = fit_answers(*self._choices(beliefs, rows))
         return beliefs, patterns
 
     def _choices(self, beliefs: FactBeliefs, rows: NDArray[np.intp]) -> tuple[Floats, Bools, Floats]:
-        """Beliefs about photos, which of them are right, and what each photo counts: as it is, and as if untaught."""
         shares = beliefs.shares(self.photos.vectors[rows], *self.targets)
-        right = np.pad(self.photos.labels[rows], ((0, 0), (0, 1)))
-        if not beliefs.open:
-            return shares, right, np.ones(len(rows))
-        left = np.where(np.pad(self.photos.own[rows], ((0, 0), (0, 1))), 0.0, shares)
-        left /= left.sum(axis=1, keepdims=True)
-        none = np.zeros_like(right)
-        none[:, -1] = True
-        weights = np.repeat([1.0, 1 / len(self.photos.tasks)], len(rows))
-        return np.concatenate([shares, left]), np.concatenate([right, none]), weights
+        return with_untaught(shares, self.photos.labels[rows], self.photos.own[rows], len(self.photos.tasks))
 
     def measure(self, first: Bools) -> dict[str, dict[str, float]]:
         """Expected calibration errors on each half of the photos by numbers from the other, averaged."""
@@ -289,11 +264,8 @@ class _Table:
                 chances, right = self._answers(patterns, shares, np.flatnonzero(~fitted), kind, depth)
                 if len(right):
                     found.setdefault((kind, depth), []).append(expected_calibration_error(chances, right))
-            choices, true, weights = self._choices(beliefs, np.flatnonzero(~fitted & self.photos.labels.any(axis=1)))
-            first_answers = choices.argmax(axis=1)[:, None]
-            chances = np.take_along_axis(_answered(choices, patterns[ANSWER]), first_answers, axis=1)[:, 0]
-            right = np.take_along_axis(true, first_answers, axis=1)[:, 0]
-            found.setdefault(("answers", "1"), []).append(expected_calibration_error(chances, right, weights))
+            answers = self._choices(beliefs, np.flatnonzero(~fitted & self.photos.labels.any(axis=1)))
+            found.setdefault(("answers", "1"), []).append(first_answer_error(*answers, patterns[ANSWER]))
         measured: dict[str, dict[str, float]] = {}
         for (kind, depth), errors in found.items():
             measured.setdefault(kind, {})[depth] = float(np.mean(errors))
@@ -308,7 +280,9 @@ class _Table:
             chosen = each.whole == (kind == "facts")
             if each.pattern not in patterns or not chosen.any():
                 continue
-            part = _Asked(each.pattern, *(array[chosen] for array in (each.whole, each.answers, each.scores, each.right)))
+            part = _Asked(
+                each.pattern, *(array[chosen] for array in (each.whole, each.answers, each.scores, each.right))
+            )
             logits, right = _pairs(part, shares, part.ranked(rows, len(rows) if depth == "all" else int(depth)))
             chances.append(_chances(patterns[each.pattern], logits))
             rights.append(right)

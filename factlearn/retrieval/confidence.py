@@ -88,4 +88,6 @@ def seen_until(hits: Sequence[Hit], sure: float = SURE) -> int | None:
     """How many hits there are down to the last one that the model sees; None if no hit has a probability."""
     if all(hit.probability is None for hit in hits):
         return None
-    return max((rank for rank, hit in enumerate(hits, 1) if hit.probability is None or hit.probability >= sure), default=0)
+    return max(
+        (rank for rank, hit in enumerate(hits, 1) if hit.probability is None or hit.probability >= sure), default=0
+    )
