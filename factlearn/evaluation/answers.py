@@ -33,7 +33,7 @@ def with_untaught(shares: Floats, labels: Bools, own: Bools, tasks: int) -> tupl
 def fit_answers(shares: Floats, right: Bools, weights: Floats) -> tuple[float, float]:
     """Slope and constant, by the first answers."""
     order = np.argsort(-shares, axis=1, kind="stable")[:, :_ANSWERS]
-    best, good = (np.take_along_axis(each, order, axis=1) for each in (shares, right))
+    best, good = np.take_along_axis(shares, order, axis=1), np.take_along_axis(right, order, axis=1)
     counts = weights[:, None] / np.arange(1, best.shape[1] + 1)
     slope, constant = fit_logistic(_logit(best).reshape(-1, 1), good.ravel(), counts.ravel()).tolist()
     return slope, constant

@@ -127,7 +127,8 @@ class HeadBeliefs:
             return np.array(moved)
 
         seen = [bool(each.any()) for each in np.split(wanted, cuts, axis=1)]
-        start, bounds = [], []
+        start: list[float] = []
+        bounds: list[tuple[float | None, float | None]] = []
         for head, has_photos in enumerate(seen):
             keeps = head < len(before) and not has_photos
             sharpness, weight, bias = before[head] if keeps else (1.0, 1.0, 0.0)

@@ -1,9 +1,9 @@
 """Calibration: numbers that say how sure a model is, turned into probabilities that hold.
 
-Of all answers given with a probability of 0.8, eight in ten should be right. The expected calibration error (ECE) is how
-far that is missed: answers are put into ten bins of equal width by their probability, and the distance between the mean
-probability of a bin and its share of right answers is averaged over the bins, each counting for its number of answers
-(Guo et al. 2017).
+Of all answers given with a probability of 0.8, eight in ten should be right. The expected calibration error (ECE) says
+how far that is missed: answers are put into ten bins of equal width by their probability, and the distance between the
+mean probability of a bin and its share of right answers is averaged over the bins, each counting for its number of
+answers (Guo et al. 2017).
 
 A calibration is fitted on held-out photos and must be judged on others. `halves` cuts the photos in two by a hash of
 their ids: fit on one half, measure on the other, both ways, average. What is used later is fitted on all of them.

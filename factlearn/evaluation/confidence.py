@@ -5,9 +5,9 @@ function, one for each pattern of units that a query can name (Platt scaling):
 
     p(image answers query)  =  sigmoid(slope logit(sum of beliefs) + constant)
 
-Fitted on every query of the pattern that a taught fact answers, against all held-out photos. Nearly all pairs of a query
-and a photo are wrong and far apart; what users see are the first hits. So the hit at rank r of a query counts 1 / r, up
-to rank 100. A fact that was never taught competes with the taught ones by its word vectors.
+Fitted on every query of the pattern that a taught fact answers, against all held-out photos. Nearly all pairs of a
+query and a photo are wrong and far apart; what users see are the first hits. So the hit at rank r of a query counts
+1 / r, up to rank 100. A fact that was never taught competes with the taught ones by its word vectors.
 
 What an image shows is answered by the beliefs themselves, calibrated as `answers.py` says (pattern `answer`).
 
@@ -164,7 +164,7 @@ class FactCalibration:
         return _chances(numbers, _logits(shares, answers)[0])
 
     def facts_of(self, vectors: NDArray, facts: Sequence[Fact], language: LanguageSpace) -> Floats:
-        """The probability of each fact, and of none of these last, for images: [N, F + 1]; rows need not add up to 1."""
+        """The probability of each fact, and of none of these last: [N, F + 1]; rows need not add up to 1."""
         return answered(self.beliefs.shares(vectors, *language.embed(facts)), self.patterns.get(ANSWER))
 
     def to_json(self) -> dict[str, Any]:

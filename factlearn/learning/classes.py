@@ -97,8 +97,10 @@ class _HeldOut:
 
     def add(self, name: str, task: int, test: Examples, scores: list[NDArray[np.float32]]) -> None:
         """The images of one task."""
-        paths = test.paths if isinstance(test, Pictures) else ()
-        self.ids += [class_photo_id(name, p, test.root) for p in paths] or [f"{name}/{r}" for r in range(len(test))]
+        if isinstance(test, Pictures):
+            self.ids += [class_photo_id(name, path, test.root) for path in test.paths]
+        else:
+            self.ids += [f"{name}/{row}" for row in range(len(test))]
         self.tasks += [task] * len(test)
         self.labels += test.labels.tolist()
         self.scores.append(scores)

@@ -140,7 +140,7 @@ def _open(chances: NDArray[np.float64], labels: Sequence[Label], *, possible: bo
 
 def _best(paths: Sequence[Path], values: NDArray, labels: Sequence[Label], measure: str, top: int) -> list[Guess]:
     return [
-        Guess(str(path), *labels[place], measure, float(row[place]))
+        Guess(str(path), labels[place][0], labels[place][1], measure, float(row[place]))
         for path, row in zip(paths, values, strict=True)
         for place in np.argsort(-row, kind="stable")[:top].tolist()
     ]
