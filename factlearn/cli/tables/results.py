@@ -114,7 +114,7 @@ def class_metrics(result: "RunResult") -> Table:
 def guesses_table(guesses: "Sequence[Guess]") -> Table:
     """What images show, the likeliest first."""
     table = Table(title="Predictions")
-    for column in ("image", "task", "label"):
+    for column in ("image", "task", "fact or class"):
         table.add_column(column, overflow="fold")
     table.add_column(guesses[0].measure if guesses else "", justify="right")
     for guess in guesses:
