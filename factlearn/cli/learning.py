@@ -15,6 +15,7 @@ from factlearn.cli.common import (
     show,
     show_json,
 )
+from factlearn.cli.index_options import SkipOption
 from factlearn.cli.registries import naming
 
 ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")]
@@ -67,15 +68,16 @@ def predict(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of guesses per image.")] = 1,
     stage: StageOption = None,
+    skip_unreadable: SkipOption = False,
     json: JsonOption = False,
 ) -> None:
-    """List the facts or classes that your images show."""
+    """List the facts or classes that your images show, the likeliest first, or that they show none of these."""
     from factlearn.learning.runs import Run
 
     opened = Run.open(run)
     from factlearn.cli.tables.results import guesses_table
 
-    guesses = opened.predict(images, task=task, top=top, stage=stage)
+    guesses = opened.predict(images, task=task, top=top, stage=stage, skip_unreadable=skip_unreadable)
     if json:
         show_json([guess.to_json() for guess in guesses])
     else:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from factlearn.retrieval import FactIndex
 
 _MARGIN = 0.4  # factlearn.retrieval.negation.MARGIN, which --help need not load
+_SURE = 0.5  # factlearn.retrieval.confidence.SURE
 
 
 def query(
@@ -42,6 +43,12 @@ def query(
     anywhere: Annotated[
         bool, typer.Option("--anywhere", help="Find a unit in any place: <bicycle> also finds <person, riding, bike>.")
     ] = False,
+    sure: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="Probability below which the model does not see the fact.", show_default=str(_SURE)
+        ),
+    ] = _SURE,
     run: RunOption = None,
     learn_importance: Annotated[
         bool, typer.Option("--learn-importance", help="Remember in the run what the --image makes important.")
@@ -50,7 +57,7 @@ def query(
     sheet: Annotated[Path | None, typer.Option(help="Write the hits to one contact sheet (PNG).")] = None,
 ) -> None:
     """Find the images that show a fact, or that are like an image."""
-    from factlearn.cli.tables.index import answer_json, hits_table, reading_text
+    from factlearn.cli.tables.index import answer_json, answer_text, hits_table, reading_text
     from factlearn.errors import FactIndexError
     from factlearn.retrieval import FactIndex
     from factlearn.retrieval.anywhere import anywhere as placed_anywhere
@@ -81,15 +88,17 @@ def query(
         [verdict(hit.facts, each, opened.vocabulary) for hit in hits] for each, hits in zip(whole, found, strict=True)
     ]
     if sheet:
-        contact_sheet(found[0], sheet, query=whole[0], known=opened.vocabulary)
+        contact_sheet(found[0], sheet, query=whole[0], known=opened.vocabulary, sure=sure)
+    untaught = [opened.confidence.never_taught(each) for each in whole]
     if json:
-        answers = [answer_json(*answer) for answer in zip(whole, found, rights, strict=True)]
+        answers = [answer_json(*answer, sure) for answer in zip(whole, found, rights, untaught, strict=True)]
         show_json(answers[0] if len(answers) == 1 else answers)
         return
     for reading in [*asked, *both, *unwanted]:
         print(reading_text(reading), end="")
-    for reading, hits, marks in zip(whole, found, rights, strict=True):
-        show(hits_table(str(reading), hits, marks))
+    for reading, hits, marks, strange in zip(whole, found, rights, untaught, strict=True):
+        print(answer_text(reading, hits, strange, sure), end="")
+        show(hits_table(str(reading), hits, marks, sure))
 
 
 def _query_image(
@@ -118,7 +127,7 @@ def _query_image(
     if sheet:
         contact_sheet(hits, sheet)
     if json:
-        facts = [{"fact": str(one.fact), "score": one.score} for one in shown]
+        facts = [{"fact": str(one.fact), "score": one.score, "probability": one.probability} for one in shown]
         show_json({"query": str(image), "hits": [hit.to_json() for hit in hits], "facts": facts})
         return
     show(shown_table(shown))

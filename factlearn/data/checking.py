@@ -34,6 +34,20 @@ def listed(problems: Sequence[str]) -> str:
     return "".join(f"\n  {line}" for line in lines)
 
 
+def check_readable(paths: Sequence[Path]) -> None:
+    """Decode every image.
+
+    Raises:
+        ImageError: listing all that cannot be decoded.
+    """
+    problems = [text for text in problems_of(paths) if text]
+    if problems:
+        raise ImageError(
+            f"{len(problems)} of {len(paths)} images cannot be read; repair or remove them, "
+            f"or leave them out with --skip-unreadable:{listed(problems)}"
+        )
+
+
 def readable(dataset: FactDataset, report: Callable[[str], None], *, threads: int = 2) -> FactDataset:
     """The samples whose images can be decoded; each of the others is reported in one line.
 

@@ -115,6 +115,12 @@ class RunResult:
         return record
 
     @property
+    def calibration(self) -> Mapping[str, Any] | None:
+        """What the probabilities of the last stage rest on, and how far they are off; None if that is not known."""
+        found: Mapping[str, Any] | None = self.record(len(self.learned)).get("calibration")
+        return found
+
+    @property
     def seconds(self) -> list[float]:
         """What learning each stage took."""
         return [float(self.record(stage).get("seconds", 0.0)) for stage in range(1, len(self.learned) + 1)]
@@ -137,6 +143,7 @@ class RunResult:
             "forgetting": {rule: None if value is None else value.to_json() for rule, value in lost.items()},
             "just_learned": self.just_learned(),
             "forward_transfer": self.forward_transfer(),
+            "calibration": self.calibration,
             "memory": [dict(each) for each in self.memory],
             "seconds": self.seconds,
             "stages": [

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.data.checking import listed
+from factlearn.data.checking import check_readable, listed
 from factlearn.data.rows import MANIFEST_SUFFIXES
 from factlearn.data.samples import FactDataset, Sample
 from factlearn.errors import DatasetError, FactIndexError, ImageError
-from factlearn.indexing.embedding import Embedder, check_readable
+from factlearn.indexing.embedding import Embedder
 from factlearn.indexing.matching import FileFacts, Matched, file_facts, match
 from factlearn.indexing.versions import known_facts, run_of, stage_of, version_of
 from factlearn.learning.results import load_model

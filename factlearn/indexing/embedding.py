@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.data.checking import listed, problems_of
+from factlearn.data.checking import check_readable
 from factlearn.data.samples import Sample
 from factlearn.errors import ImageError
 from factlearn.indexing.versions import run_of, version_of
@@ -133,17 +133,3 @@ def embed_share(
     torch.set_num_threads(max(1, torch.get_num_threads() // processes))
     run = Run.open(folder)
     return Embedder(run, load_model(run, stage), stage, skip_unreadable, batch_size).embed_here(paths)
-
-
-def check_readable(paths: Sequence[Path]) -> None:
-    """Decode every image.
-
-    Raises:
-        ImageError: listing all that cannot be decoded.
-    """
-    problems = [text for text in problems_of(paths) if text]
-    if problems:
-        raise ImageError(
-            f"{len(problems)} of {len(paths)} images cannot be read; repair or remove them, "
-            f"or leave them out with --skip-unreadable:{listed(problems)}"
-        )

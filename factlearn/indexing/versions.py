@@ -6,6 +6,7 @@ from typing import Any
 
 from factlearn.errors import FactIndexError, FactlearnError
 from factlearn.facts import Fact
+from factlearn.learning.held_out import calibration_of, taught
 from factlearn.learning.runs import Run
 from factlearn.models.network import TwoPartModel
 from factlearn.retrieval import FactIndex, Version
@@ -14,7 +15,16 @@ from factlearn.retrieval import FactIndex, Version
 def version_of(run: Run, model: TwoPartModel[Any], stage: int) -> Version:
     """How an index names the model that a stage left."""
     first = run.stage(1)["model_fingerprint"]
-    return Version(model.fingerprint(), first, str(run.folder.resolve()), stage)
+    found = calibration_of(run, stage)
+    facts = sorted({fact for facts in taught(run, stage).values() for fact in facts})
+    return Version(
+        model.fingerprint(),
+        first,
+        str(run.folder.resolve()),
+        stage,
+        calibration=None if found is None else found.to_json(),
+        taught=tuple(map(str, facts)),
+    )
 
 
 def known_facts(run: Run) -> list[Fact]:

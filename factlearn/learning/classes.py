@@ -1,7 +1,7 @@
 """Learning classes: each task has classes, and a head, of its own."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,11 +15,12 @@ from factlearn.data.classes import ClassSequence, Examples, Pictures, Rows
 from factlearn.data.registry import open_classes
 from factlearn.errors import ConfigError, RunError
 from factlearn.evaluation.classes import ClassEvaluation, Predictions
+from factlearn.evaluation.heads import HeadCalibration
 from factlearn.files import write_json
 from factlearn.learning.collection import RunImages
 from factlearn.learning.config import ClassesConfig
 from factlearn.learning.problem import Judgement, Preparation, Problem, StageData, augmentation_views
-from factlearn.learning.records import about_data, rows_of, write_record
+from factlearn.learning.records import about_data, class_photo_id, rows_of, write_record
 from factlearn.learning.runs import Run
 from factlearn.learning.seeds import seed_initial_weights
 from factlearn.lifelong.memory import bytes_of
@@ -86,6 +87,34 @@ class ClassStage:
         """Every image once, in its order, with its class and the class's number among all."""
         batches = in_order(self.inputs, batch_size)
         yield from zip(batches, self.labels.split(batch_size), self.numbers.split(batch_size), strict=True)
+
+
+@dataclass
+class _HeldOut:
+    """What the heads say of test images, task after task."""
+
+    ids: list[str] = field(default_factory=list)
+    tasks: list[int] = field(default_factory=list)
+    labels: list[int] = field(default_factory=list)
+    scores: list[list[NDArray[np.float32]]] = field(default_factory=list)
+
+    def add(self, name: str, task: int, test: Examples, scores: list[NDArray[np.float32]]) -> None:
+        """The images of one task."""
+        if isinstance(test, Pictures):
+            self.ids += [class_photo_id(name, path, test.root) for path in test.paths]
+        else:
+            self.ids += [f"{name}/{row}" for row in range(len(test))]
+        self.tasks += [task] * len(test)
+        self.labels += test.labels.tolist()
+        self.scores.append(scores)
+
+    def calibration(self, run: Run | None) -> dict[str, Any] | None:
+        """How the heads compare; those of which no photo is left keep the numbers of the last stage of the run."""
+        finished = run.finished_stages() if run else 0
+        before = class_calibration(run, finished) if run and finished else None
+        scores = [np.concatenate(head) for head in zip(*self.scores, strict=True)]
+        found = HeadCalibration.fit(scores, np.array(self.tasks), np.array(self.labels), self.ids, before)
+        return None if found is None else found.to_json()
 
 
 class ClassProblem(Problem):
@@ -318,11 +347,13 @@ class ClassProblem(Problem):
         size = self.config.evaluation.batch_size
         tasks = self.sequence.tasks[: len(learned)]
         outputs, accuracy, task_free = {}, {}, {}
+        photos = _HeldOut()
         for number, task in enumerate(tasks):
             test = self._remaining(task.test)
             columns = [np.full(len(task.test), GONE, np.int64) for _ in _PARTS]
             if len(test):
-                found = predict_task(self.model.suffix, self._inputs([test]), number, len(tasks), size)
+                found, scores = predict_task(self.model.suffix, self._inputs([test]), number, len(tasks), size)
+                photos.add(task.name, number, test, scores)
                 said = Predictions(*found)
                 accuracy[task.name] = said.accuracy(test.labels)
                 task_free[task.name] = said.task_free_accuracy(number, test.labels)
@@ -332,7 +363,8 @@ class ClassProblem(Problem):
                 outputs[f"{task.name}.{part}"] = torch.from_numpy(column.astype(np.int32))
         if not accuracy:
             raise RunError(f"None of the test photos of {self.sequence.name} exists any more; restore some.")
-        return Judgement(outputs, ClassEvaluation(accuracy, task_free))
+        calibration = None if self.model.suffix.one_head else photos.calibration(self._run)
+        return Judgement(outputs, ClassEvaluation(accuracy, task_free), calibration)
 
     def model_bytes(self, learned: Sequence[int]) -> int:
         """The network with the heads of the tasks learned so far."""
@@ -346,6 +378,15 @@ def class_names(run: Run) -> list[tuple[str, list[str]]]:
         return [(task["name"], task["classes"]) for task in run.tasks_json()["tasks"]]
     except (KeyError, TypeError) as error:
         raise RunError(f"{Path(run.folder, 'tasks.json')} is damaged ({error}); train the run again.") from error
+
+
+def class_calibration(run: Run, stage: int) -> HeadCalibration | None:
+    """The calibration that a stage of a run of classes left; None if there were too few held-out photos."""
+    try:
+        found = run.stage(stage).get("calibration")
+        return None if found is None else HeadCalibration.from_json(found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"The calibration of stage {stage} of {run.folder} is damaged ({error}).") from error
 
 
 def test_predictions(run: Run, stage: int) -> list[Predictions]:

@@ -21,6 +21,7 @@ from factlearn.files import atomic_directory
 from factlearn.language import LanguageSpace
 from factlearn.learning.collection import RunImages
 from factlearn.learning.config import FactsConfig
+from factlearn.learning.held_out import calibrate
 from factlearn.learning.problem import Judgement, Preparation, Problem, StageData, augmentation_views
 from factlearn.learning.records import about_data, rows_of, write_record
 from factlearn.learning.runs import Run
@@ -264,7 +265,21 @@ class FactProblem(Problem):
         if len(kept) < len(self.dataset):
             test = self.dataset.of_split("test").samples
             outputs["rows"] = torch.tensor([row for row, sample in enumerate(test) if sample.path not in gone])
-        return Judgement(outputs, evaluate_facts(self.config, dataset, self.language, tasks, vectors))
+        evaluation = evaluate_facts(self.config, dataset, self.language, tasks, vectors)
+        return Judgement(outputs, evaluation, self._calibrated(tasks, vectors))
+
+    def _calibrated(self, tasks: Sequence[Task], vectors: NDArray[np.float32]) -> dict[str, Any] | None:
+        """The calibration by all test photos; those that are gone count by the vectors they had before."""
+        test = self.dataset.of_split("test").samples
+        there = np.array([sample.path not in self.images.gone for sample in test], bool)
+        if not there.all() and self._run is not None and (finished := self._run.finished_stages()):
+            stored, seen = (each[: len(test)] for each in seen_vectors(self._run, finished))
+            stored = stored.copy()
+            stored[there], there = vectors, there | seen
+            vectors = stored[there]
+        samples = [sample for sample, has_vector in zip(test, there, strict=True) if has_vector]
+        found = calibrate(samples, vectors, {task.name: task.facts for task in tasks}, self.language)
+        return None if found is None else found.to_json()
 
     def model_bytes(self, learned: Sequence[int]) -> int:
         """The whole network's size."""
@@ -351,3 +366,9 @@ def test_vectors(run: Run, stage: int) -> NDArray[np.float32]:
     rows = outputs["rows"].numpy() if "rows" in outputs else np.arange(len(vectors))
     filled[rows] = vectors
     return filled
+
+
+def seen_vectors(run: Run, stage: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """`test_vectors`, and which of them are those of an image that was there."""
+    vectors = test_vectors(run, stage)
+    return vectors, (vectors != _FAR).any(axis=(1, 2))

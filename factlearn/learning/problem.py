@@ -50,10 +50,12 @@ class Judgement:
     Attributes:
         outputs: vectors or predictions, to be kept.
         evaluation: a `FactEvaluation` or a `ClassEvaluation`.
+        calibration: numbers that turn what the network says into probabilities; None if there are too few images.
     """
 
     outputs: dict[str, Tensor]
     evaluation: Any
+    calibration: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -200,6 +200,7 @@ def finish_stage(
             "stored_bytes": strategy.memory().stored_bytes,
         },
         "evaluation": judged.evaluation.to_json(),
+        "calibration": judged.calibration,
         **about,
     }
     if problem.images.added:

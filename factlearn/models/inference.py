@@ -57,22 +57,28 @@ def embed_images(
 
 
 @torch.inference_mode()
-def predict_task(module: MultiHeadSuffix, inputs: Inputs, task: int, learned: int, batch_size: int) -> list[Labels]:
+def predict_task(
+    module: MultiHeadSuffix, inputs: Inputs, task: int, learned: int, batch_size: int
+) -> tuple[list[Labels], list[NDArray[np.float32]]]:
     """What the first `learned` heads say of one task's images.
 
     Returns:
-        The class that the task's own head gives; the task whose head is the most confident; the class it gives.
+        The class that the task's own head gives, the task whose head is the most confident and the class it gives;
+        and the scores of each head [N, classes].
     """
     device = next(module.parameters()).device
     module.eval()
     parts: list[tuple[Labels, ...]] = []
+    said: list[list[NDArray[np.float32]]] = []
     for batch in in_order(inputs, batch_size):
         scores = module.task_scores(module.features(batch.to(device)), learned)
         free_task, free_class = _most_confident(scores)
         if module.one_head:  # nobody needs to be told the task
             free_task = torch.full_like(free_task, task)
         parts.append(tuple(each.cpu().numpy() for each in (scores[task].argmax(1), free_task, free_class)))
-    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+        said.append([head.float().cpu().numpy() for head in scores])
+    answers, heads = ([np.concatenate(column) for column in zip(*each, strict=True)] for each in (parts, said))
+    return answers, heads
 
 
 def _most_confident(scores: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -83,16 +89,30 @@ def _most_confident(scores: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 @torch.inference_mode()
-def classify_images(
-    model: TwoPartModel[MultiHeadSuffix], paths: Sequence[Path], heads: Sequence[int], batch_size: int = 32
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """For each image file its position and the class probabilities of these heads, one after the other."""
+def score_images(
+    model: TwoPartModel[MultiHeadSuffix],
+    paths: Sequence[Path],
+    heads: Sequence[int],
+    batch_size: int = 32,
+    *,
+    on_error: Callable[[ImageError], None] | None = None,
+) -> tuple[list[NDArray[np.float32]], list[int]]:
+    """The scores [N, classes] of these heads for image files, and the positions of those that could be decoded.
+
+    Raises:
+        ImageError: if an image cannot be decoded, unless `on_error` takes it; always if none can.
+    """
     model.eval()
-    for batch in image_batches(paths, Preprocess.of(model.config), batch_size):
-        features = model.suffix.features(model.frozen(batch.images.to(model.device)))
-        scores = model.suffix.task_scores(features, max(heads) + 1)
-        chances = torch.cat([scores[head].softmax(1) for head in heads], dim=1).cpu().numpy()
-        yield from zip(batch.positions, chances, strict=True)
+    parts, kept = [], []
+    for batch in image_batches(paths, Preprocess.of(model.config), batch_size, on_error=on_error):
+        if batch.positions:
+            features = model.suffix.features(model.frozen(batch.images.to(model.device)))
+            scores = model.suffix.task_scores(features, max(heads) + 1)
+            parts.append([scores[head].float().cpu().numpy() for head in heads])
+            kept += batch.positions
+    if not parts:
+        raise ImageError("None of the images could be decoded; see the warnings above for each.")
+    return [np.concatenate(column) for column in zip(*parts, strict=True)], kept
 
 
 @torch.inference_mode()

@@ -1,9 +1,9 @@
 """What an index says about itself: its language space, the facts it knows and the models that made its vectors."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,12 +28,16 @@ class ModelEntry(Entry):
         run: the run directory it came from, if any.
         stage: the stage of the run after which it was saved.
         number: its rank by when it was first used for the index.
+        calibration: what its distances are worth, see `factlearn.evaluation.confidence`, if that is known.
+        taught: the facts it was taught, if that is known.
     """
 
     lineage: str
     run: str | None = None
     stage: int | None = None
     number: int = 0
+    calibration: dict[str, Any] | None = None
+    taught: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,14 +48,18 @@ class Version:
     lineage: str
     run: str | None = None
     stage: int | None = None
+    calibration: dict[str, Any] | None = field(default=None, compare=False)
+    taught: tuple[str, ...] | None = field(default=None, compare=False)
 
 
 def with_version(models: Mapping[str, ModelEntry], version: Version) -> dict[str, ModelEntry]:
     """The models of an index once it holds vectors of this version."""
-    if version.fingerprint in models:
-        return dict(models)
+    learned = {"calibration": version.calibration, "taught": version.taught}
+    if (known := models.get(version.fingerprint)) is not None:
+        newer = {name: value for name, value in learned.items() if value is not None}
+        return {**models, version.fingerprint: known.model_copy(update=newer)}
     number = 1 + max((entry.number for entry in models.values()), default=-1)
-    entry = ModelEntry(lineage=version.lineage, run=version.run, stage=version.stage, number=number)
+    entry = ModelEntry(lineage=version.lineage, run=version.run, stage=version.stage, number=number, **learned)
     return {**models, version.fingerprint: entry}
 
 

@@ -28,6 +28,8 @@ class Hit:
         metadata: the image's metadata.
         model: the fingerprint of the model that embedded it.
         more: further facts the image is known to show.
+        probability: that the image shows what was asked for, see `factlearn.evaluation.confidence`; None if nothing
+            tells.
     """
 
     id: str
@@ -38,6 +40,7 @@ class Hit:
     metadata: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
     more: tuple[Fact, ...] = ()
+    probability: float | None = None
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -56,6 +59,7 @@ class Hit:
             "facts": list(map(str, self.facts)),
             "metadata": dict(self.metadata),
             "model": self.model,
+            "probability": self.probability,
         }
 
 
@@ -66,14 +70,19 @@ class ShownFact:
     Attributes:
         fact: one that the index knows.
         score: the evidence for it, fair to facts with one, two or three units (see `factlearn.retrieval.fitting`).
+        probability: that it is what the image shows; None if nothing tells.
     """
 
     fact: Fact
     score: float
+    probability: float | None = None
 
 
-def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]]) -> list[Hit]:
-    """The hits of an answer, given the item of each image."""
+def make_hits(
+    answer: Nearest, items: Sequence[Mapping[str, Any]], probabilities: Sequence[float | None] | None = None
+) -> list[Hit]:
+    """The hits of an answer, given the item of each image, and the probability that it shows what was asked for."""
+    chances = [None] * len(items) if probabilities is None else probabilities
     return [
         Hit(
             id=item["id"],
@@ -84,9 +93,10 @@ def make_hits(answer: Nearest, items: Sequence[Mapping[str, Any]]) -> list[Hit]:
             metadata=metadata_of(item),
             model=item["model"],
             more=facts[1:],
+            probability=chance,
         )
-        for item, facts, score, by_unit in zip(
-            items, map(facts_of, items), answer.scores, answer.by_unit.tolist(), strict=True
+        for item, facts, score, by_unit, chance in zip(
+            items, map(facts_of, items), answer.scores, answer.by_unit.tolist(), chances, strict=True
         )
     ]
 

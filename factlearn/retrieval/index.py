@@ -16,6 +16,7 @@ from factlearn.language import LanguageSpace
 from factlearn.retrieval.about import ModelEntry, Version
 from factlearn.retrieval.anywhere import anywhere as placed_anywhere
 from factlearn.retrieval.anywhere import by_evidence, comparable
+from factlearn.retrieval.confidence import Confidence
 from factlearn.retrieval.fitting import SAMPLE, Fitting
 from factlearn.retrieval.hits import Hit, ShownFact, best_of, make_hits
 from factlearn.retrieval.items import Images
@@ -241,20 +242,21 @@ class FactIndex:
         )
         if anywhere:
             asked = placed_anywhere(asked, self.vocabulary)
-        unwanted = asked.without
-        each = [asked.query, *asked.any_of]
-        alternatives = [self._questions([one, *asked.also], weights) for one in each]
-        if anywhere:
-            check_page(k, offset)
-            fair = [comparable(questions, self._fitting) for questions in alternatives]
-            pages = [self._page(one, k + offset, where, 0, None, unwanted, margin) for one in fair]
-            hits = by_evidence(pages, self._fitting, weights_of(weights))
-            return [hit for hit in hits if threshold is None or hit.score >= threshold][offset : offset + k]
-        if len(alternatives) == 1:
-            return self._page(alternatives[0], k, where, offset, threshold, unwanted, margin)
+        alternatives = [[one, *asked.also] for one in (asked.query, *asked.any_of)]
+        questions = [self._questions(one, weights) for one in alternatives]
+        if len(alternatives) == 1 and not anywhere:
+            return self._page(questions[0], k, where, offset, threshold, asked.without, margin, alternatives[0])
         check_page(k, offset)
-        pages = [self._page(one, k + offset, where, 0, threshold, unwanted, margin) for one in alternatives]
-        return best_of(pages, weights_of(weights))[offset : offset + k]
+        if anywhere:
+            questions = [comparable(each, self._fitting) for each in questions]
+        pages = [
+            self._page(each, k + offset, where, 0, None if anywhere else threshold, asked.without, margin, one)
+            for each, one in zip(questions, alternatives, strict=True)
+        ]
+        if not anywhere:
+            return best_of(pages, weights_of(weights))[offset : offset + k]
+        hits = by_evidence(pages, self._fitting, weights_of(weights))
+        return [hit for hit in hits if threshold is None or hit.score >= threshold][offset : offset + k]
 
     def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
         """The k best images for each of several queries, in one sweep if the options allow; see `query`."""
@@ -271,7 +273,7 @@ class FactIndex:
         if not questions:
             return []
         answers = nearest(self.store, questions, min(k, len(self)), filter_of(options.get("where")))
-        return [self._hits(answer) for answer in answers]
+        return [self._hits(answer, [each.query]) for answer, each in zip(answers, asked, strict=True)]
 
     def similar(
         self,
@@ -298,7 +300,14 @@ class FactIndex:
         targets, mask = self.language.embed(self.facts)
         scores = self._fitting.scores(self._checked(vector), targets, mask)
         order = np.argsort(-scores, kind="stable")[:k]
-        return [ShownFact(self.facts[place], float(scores[place])) for place in order]
+        shown = [self.facts[place] for place in order]
+        chances = self.confidence.of_facts(self._checked(vector), shown)
+        return [ShownFact(fact, float(scores[p]), c) for fact, p, c in zip(shown, order, chances, strict=True)]
+
+    @cached_property
+    def confidence(self) -> Confidence:
+        """What the distances of the index's vectors are worth, and which facts its newest model was taught."""
+        return Confidence(self.models, self.facts, self.language)
 
     @cached_property
     def _fitting(self) -> Fitting:
@@ -351,6 +360,7 @@ class FactIndex:
         threshold: float | None,
         unwanted: Sequence[FactQuery],
         margin: float,
+        asked: Sequence[FactQuery] = (),
     ) -> list[Hit]:
         """The hits from `offset` on; the ranking is extended until enough images show nothing unwanted."""
         check_page(k, offset)
@@ -370,15 +380,22 @@ class FactIndex:
         if threshold is not None:
             kept &= best.scores >= threshold
         places = np.flatnonzero(kept)[offset:wanted]
-        return self._hits(Nearest(best.keys[places], best.scores[places], best.by_unit[places]))
+        return self._hits(Nearest(best.keys[places], best.scores[places], best.by_unit[places]), asked)
 
     def _best(self, questions: Sequence[Question], count: int, where: Filter | None) -> Nearest:
         if len(questions) == 1:
             return nearest(self.store, questions, count, where)[0]
         return nearest_to_all(self.store, questions, count, where)
 
-    def _hits(self, answer: Nearest) -> list[Hit]:
-        return make_hits(answer, self.store.items(answer.keys))
+    def _hits(self, answer: Nearest, asked: Sequence[FactQuery] = ()) -> list[Hit]:
+        """The hits of an answer; with the probability that they show what was asked for, if facts were."""
+        items = self.store.items(answer.keys)
+        if not asked or not items or all(entry.calibration is None for entry in self.models.values()):
+            return make_hits(answer, items)
+        vectors = unpack(self.store.take(answer.keys))
+        return make_hits(
+            answer, items, self.confidence.probabilities(vectors, [item["model"] for item in items], asked)
+        )
 
     # Changes
 
@@ -426,7 +443,7 @@ class FactIndex:
         """Switch to the newest state."""
         self.store = self.store.reload()
         self._language = self._given
-        for name in ("vocabulary", "_fitting"):
+        for name in ("vocabulary", "_fitting", "confidence"):
             self.__dict__.pop(name, None)
 
     def optimize(self, **options: Any) -> "list[Trial]":

@@ -10,6 +10,7 @@ from factlearn.errors import FactIndexError, ImageError
 from factlearn.facts import FactQuery, Relevance, Vocabulary
 from factlearn.files import atomic_write
 from factlearn.images import load_image
+from factlearn.retrieval.confidence import SURE, seen_until
 from factlearn.retrieval.hits import Hit
 from factlearn.retrieval.sentences import Reading
 from factlearn.retrieval.verdicts import verdict
@@ -18,6 +19,8 @@ _PAPER, _TILE, _INK, _FAINT = "#ffffff", "#f1f3f5", "#1f2933", "#7b8794"
 _RIGHT, _WRONG = "#1a9850", "#d73027"
 _MARGIN, _GAP, _FRAME = 28, 18, 5
 _TITLE_SIZE, _TEXT_SIZE = 26, 16
+_BAND = 34
+NOT_SEEN = "below here the model does not see it"
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
 
@@ -31,8 +34,11 @@ def contact_sheet(
     relevance: Relevance | str = Relevance.PREFIX,
     columns: int = 5,
     tile: int = 200,
+    sure: float = SURE,
 ) -> Path:
-    """Write a picture of the hits in a grid, best first, each with its rank, score and fact.
+    """Write a picture of the hits in a grid, best first, each with its rank, probability, score and fact.
+
+    A line separates hits that the model sees from those below, if hits have a probability.
 
     If the query is given, images whose label decides it get a green frame and a check mark where they are right, a red
     frame and a cross where they are wrong (see `factlearn.retrieval.verdicts`). An image that cannot be read becomes a
@@ -47,6 +53,7 @@ def contact_sheet(
         relevance: which facts count as right.
         columns: tiles per row.
         tile: a tile's side in pixels.
+        sure: the probability below which the model does not see what was asked for.
 
     Raises:
         FactIndexError: if there are no hits, the file name ends in something else, or a size makes no sense.
@@ -59,13 +66,19 @@ def contact_sheet(
     if columns < 1 or not 48 <= tile <= 1024:
         raise FactIndexError(f"A contact sheet needs columns >= 1 and 48 <= tile <= 1024, not {columns} and {tile}.")
     rights = [None if query is None else verdict(hit.facts, query, known, relevance) for hit in hits]
-    layout = _Layout(len(hits), min(columns, len(hits)), tile)
+    seen = seen_until(hits, sure)
+    layout = _Layout(len(hits), min(columns, len(hits)), tile, len(hits) if seen is None else seen)
     sheet = Image.new("RGB", layout.size, _PAPER)
     draw = ImageDraw.Draw(sheet)
     heading = title or (str(query) if query is not None else "Images found")
     draw.text((_MARGIN, _MARGIN), _fitted(heading, layout.inner_width, _TITLE_SIZE), _INK, _font(_TITLE_SIZE))
     below = (_MARGIN, _MARGIN + _TITLE_SIZE + 10)
-    draw.text(below, _fitted(_summary(rights), layout.inner_width, _TEXT_SIZE), _FAINT, _font(_TEXT_SIZE))
+    summary = _summary(rights) + (", no match" if seen == 0 else "")
+    draw.text(below, _fitted(summary, layout.inner_width, _TEXT_SIZE), _FAINT, _font(_TEXT_SIZE))
+    if layout.seen < len(hits):
+        y = layout.line
+        draw.line([(_MARGIN, y), (_MARGIN + layout.inner_width, y)], fill=_FAINT, width=2)
+        draw.text((_MARGIN, y + 7), _fitted(NOT_SEEN, layout.inner_width, _TEXT_SIZE), _FAINT, _font(_TEXT_SIZE))
     for place, (hit, right) in enumerate(zip(hits, rights, strict=True)):
         _draw_hit(sheet, (*layout.corner(place), tile), place + 1, hit, right)
     with atomic_write(out, "wb") as stream:
@@ -78,6 +91,7 @@ class _Layout:
     count: int
     columns: int
     tile: int
+    seen: int
 
     @property
     def inner_width(self) -> int:
@@ -93,12 +107,25 @@ class _Layout:
 
     @property
     def size(self) -> tuple[int, int]:
-        rows = -(-self.count // self.columns)
-        return self.inner_width + 2 * _MARGIN, self._top + rows * self._row_height - _GAP + _MARGIN
+        rows = self._rows_above + -(-(self.count - self.seen) // self.columns)
+        band = _BAND if self.seen < self.count else 0
+        return self.inner_width + 2 * _MARGIN, self._top + rows * self._row_height + band - _GAP + _MARGIN
+
+    @property
+    def _rows_above(self) -> int:
+        """The rows of hits that the model sees; the others begin in a new row below the line."""
+        return -(-self.seen // self.columns)
+
+    @property
+    def line(self) -> int:
+        """Where the line between them is drawn."""
+        return self._top + self._rows_above * self._row_height - _GAP // 2
 
     def corner(self, place: int) -> tuple[int, int]:
-        row, column = divmod(place, self.columns)
-        return _MARGIN + column * (self.tile + _GAP), self._top + row * self._row_height
+        above = place < self.seen
+        row, column = divmod(place if above else place - self.seen, self.columns)
+        y = self._top + row * self._row_height + (0 if above else self._rows_above * self._row_height + _BAND)
+        return _MARGIN + column * (self.tile + _GAP), y
 
 
 def _draw_hit(sheet: Image.Image, square: tuple[int, int, int], rank: int, hit: Hit, right: bool | None) -> None:
@@ -118,7 +145,8 @@ def _draw_hit(sheet: Image.Image, square: tuple[int, int, int], rank: int, hit: 
         draw.rectangle((x, y, x + tile - 1, y + tile - 1), outline=colour, width=_FRAME)
         _draw_mark(draw, (x + tile - 20, y + 20), colour, right=right)
     label = " ".join(map(str, hit.facts)) or hit.path.name
-    draw.text((x, y + tile + 6), f"{rank}", _INK, _font(_TEXT_SIZE))
+    chance = "" if hit.probability is None else f"   {hit.probability:.0%}"
+    draw.text((x, y + tile + 6), f"{rank}{chance}", _INK, _font(_TEXT_SIZE))
     draw.text((x + tile, y + tile + 6), f"{hit.score:.3f}", _FAINT, _font(_TEXT_SIZE), anchor="ra")
     draw.text((x, y + tile + _TEXT_SIZE + 12), _fitted(label, tile, _TEXT_SIZE), _INK, _font(_TEXT_SIZE))
 

@@ -74,12 +74,12 @@ def _shows_all(
     each = [_any_shows(labels, query, known, relevance) for query in queries]
     if all(each):
         return True
-    if (merged := _merged(queries)) is not None:
-        return _any_shows(labels, merged, known, relevance)
+    if (whole := merged(queries)) is not None:
+        return _any_shows(labels, whole, known, relevance)
     return False if all(one is False for one in each) else None
 
 
-def _merged(queries: Iterable[FactQuery]) -> FactQuery | None:
+def merged(queries: Iterable[FactQuery]) -> FactQuery | None:
     """One query that names what all of them name, unless they name different units in one position."""
     units: list[str | None] = []
     for query in queries:

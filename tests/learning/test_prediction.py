@@ -1,6 +1,7 @@
 """What images show, by runs of facts and of classes."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from factlearn.errors import FactlearnError, RunError
 from factlearn.evaluation.scoring import fact_scores
 from factlearn.facts import Fact
+from factlearn.learning.held_out import calibration_of
 from tests.learning.helpers import learn
 
 
@@ -18,29 +20,50 @@ def run(config, tmp_path):
 
 @pytest.fixture
 def class_run(shapes_config, tmp_path):
-    return learn(shapes_config, tmp_path / "run")
+    return learn(shapes_config, tmp_path / "class-run")
 
 
-def test_facts_of_an_image_are_ranked_by_mean_distance_over_their_units(run, manifest):
+def test_facts_of_an_image_are_ranked_by_calibrated_evidence_with_none_of_these_among_them(run, manifest):
     image = manifest.parent / "0-8.png"
     guesses = run.predict([image], top=100)
-    assert len(guesses) == 6
-    values = [guess.value for guess in guesses]
-    assert values == sorted(values, reverse=True)
-    vector, language = run.embed(image), run.language()
+    assert len(guesses) == 6 + 1
+    assert {guess.measure for guess in guesses} == {"probability"}
+    calibration, vector = calibration_of(run), run.embed(image).astype(float)
+    slope, constant = calibration.patterns["answer"]
+    logits = {"none of these": 0.0}
+    for task in run.tasks().tasks:
+        for fact in task.facts:
+            target, mask = run.language().embed([fact])
+            distance = ((vector - target[0]) ** 2).sum(1)
+            evidence = np.array(calibration.beliefs.bias) - np.array(calibration.beliefs.slope) * distance
+            logits[str(fact)] = float(evidence[mask[0].astype(bool)].sum())
+    total = sum(np.exp(list(logits.values())))
     for guess in guesses:
-        assert guess.measure == "score"
-        target, mask = language.embed([Fact.parse(guess.label)])
-        distance = ((vector - target[0]) ** 2).sum(1)[mask[0].astype(bool)].mean()
-        assert guess.value == pytest.approx(-distance, rel=1e-4, abs=1e-5)
-        assert Fact.parse(guess.label) in next(task for task in run.tasks().tasks if task.name == guess.task).facts
+        share = np.exp(logits[guess.label]) / total
+        plain = 1 / (1 + np.exp(-(slope * np.log(share / (1 - share)) + constant)))
+        assert guess.value == pytest.approx(plain, rel=1e-3, abs=1e-5)
+    assert [guess.value for guess in guesses] == sorted((guess.value for guess in guesses), reverse=True)
 
 
-def test_guesses_for_the_test_images_are_those_the_evaluation_judged(run):
-    test = run.data.of_split("test").samples
-    guesses = run.predict([sample.path for sample in test])
-    right = np.mean([guess.label == str(sample.fact) for guess, sample in zip(guesses, test, strict=True)])
-    assert right == pytest.approx(run.result().final.exact.image_to_fact.accuracy_at["1"])
+def test_a_run_without_held_out_photos_gives_scores_and_no_probability(run, manifest):
+    record = run.stage_folder(2) / "stage.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "calibration": None}))
+    (guess,) = run.predict([manifest.parent / "0-8.png"])
+    assert guess.measure == "score"
+    assert guess.value < 0
+
+
+def test_a_folder_with_unreadable_images_lists_them_all_and_names_the_option(run, class_run, manifest, tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    good = (manifest.parent / "0-8.png").read_bytes()
+    for name, content in (("a.png", good), ("b.png", good[:80]), ("c.jpg", b"no image"), ("d.png", good)):
+        (folder / name).write_bytes(content)
+    for each in (run, class_run):
+        with pytest.raises(FactlearnError, match=r"(?s)2 of 4 images.*--skip-unreadable.*b\.png.*c\.jpg"):
+            each.predict([folder])
+        guesses = each.predict([folder], skip_unreadable=True)
+        assert [Path(guess.image).name for guess in guesses] == ["a.png", "d.png"]
 
 
 def test_one_image_embeds_to_one_vector_and_several_to_several(run, manifest):
@@ -61,11 +84,11 @@ def test_guesses_can_be_kept_to_one_task_and_one_stage(run, manifest):
 
 def test_a_folder_gives_guesses_for_each_of_its_images(class_run, shapes):
     folder = shapes / "round" / "test" / "red"
-    guesses = class_run.predict([folder], top=6)
-    assert len(guesses) == 3 * 6
+    guesses = class_run.predict([folder], top=7)
+    assert len(guesses) == 3 * 7
     assert len({guess.image for guess in guesses}) == 3
-    first = guesses[:6]
-    assert sum(guess.value for guess in first) == pytest.approx(2, abs=1e-4)  # two heads, each adds to one
+    first = guesses[:7]
+    assert [guess.label for guess in first].count("none of these") == 1
     assert first[0].value == max(guess.value for guess in first)
     assert json.loads(json.dumps(first[0].to_json())).keys() == {"image", "task", "label", "probability"}
 

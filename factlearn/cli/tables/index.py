@@ -8,6 +8,8 @@ from rich.table import Table
 
 from factlearn.cli.tables.basics import number
 from factlearn.facts import FactQuery
+from factlearn.retrieval.confidence import NEVER_TAUGHT, SURE, seen_until
+from factlearn.retrieval.sheet import NOT_SEEN
 
 if TYPE_CHECKING:
     from factlearn.indexing.refreshing import Drift
@@ -100,11 +102,13 @@ def _drift_caption(drift: "Drift") -> str:
 def shown_table(shown: Sequence["ShownFact"]) -> Table:
     """The facts an image shows, best first."""
     table = Table(title="facts it shows")
-    for column in ("rank", "score"):
+    calibrated = any(each.probability is not None for each in shown)
+    for column in ("rank", "score", *(["probability"] if calibrated else [])):
         table.add_column(column, justify="right")
     table.add_column("fact")
     for rank, each in enumerate(shown, 1):
-        table.add_row(str(rank), number(each.score), str(each.fact))
+        chance = [number(each.probability)] if calibrated else []
+        table.add_row(str(rank), number(each.score), *chance, str(each.fact))
     return table
 
 
@@ -121,26 +125,67 @@ def reading_text(reading: "Reading") -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def hits_table(query: FactQuery | str, hits: Sequence["Hit"], rights: Sequence[bool | None] = ()) -> Table:
-    """The images that answer a query, best first; with a column of verdicts if labels decide any."""
+def answer_text(reading: "Reading", hits: Sequence["Hit"], untaught: Sequence[FactQuery], sure: float = SURE) -> str:
+    """What to know about an answer before reading it, in lines: facts never taught, and that nothing was found."""
+    lines = [f"{query}: {NEVER_TAUGHT}" for query in untaught]
+    if not hits:
+        lines.append(f"No match: no image answers {reading} under these conditions.")
+    elif seen_until(hits, sure) == 0:
+        lines.append(f"No match: the model sees {reading} in no image; the nearest are listed.")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def hits_table(
+    query: FactQuery | str, hits: Sequence["Hit"], rights: Sequence[bool | None] = (), sure: float = SURE
+) -> Table:
+    """The images that answer a query, best first; with a column of verdicts if labels decide any.
+
+    A line tells where the model no longer sees what was asked for, if hits have a probability.
+    """
     decided = [right for right in rights if right is not None]
     summary = f", {sum(decided)} of {len(decided)} right" if decided else ""
     table = Table(title=f"{query}: {len(hits)} images{summary}")
     units = list(dict.fromkeys(unit for hit in hits for unit in hit.scores))
-    for column in ("rank", "score", *units):
+    seen = seen_until(hits, sure)
+    chance = [] if seen is None else ["probability"]
+    for column in ("rank", *chance, "score", *units):
         table.add_column(column, justify="right")
     if decided:
         table.add_column("right")
     table.add_column("fact")
     table.add_column("image", overflow="fold")
     for rank, hit in enumerate(hits, 1):
+        if seen == rank - 1:
+            table.add_section()
+            table.add_row(*[""] * (len(table.columns) - 1), NOT_SEEN)
+            table.add_section()
+        chances = [number(hit.probability)] * len(chance)
         scores = [f"{hit.score:.3f}", *(number(hit.scores.get(unit)) for unit in units)]
         marks = [_MARKS[rights[rank - 1]]] if decided else []
-        table.add_row(str(rank), *scores, *marks, " ".join(map(str, hit.facts)), hit.id)
+        table.add_row(str(rank), *chances, *scores, *marks, " ".join(map(str, hit.facts)), hit.id)
     return table
 
 
-def answer_json(reading: "Reading", hits: Sequence["Hit"], rights: Sequence[bool | None]) -> dict[str, Any]:
-    """One query, how it was read, and its hits, each with the verdict of its label."""
+def answer_json(
+    reading: "Reading",
+    hits: Sequence["Hit"],
+    rights: Sequence[bool | None],
+    untaught: Sequence[FactQuery],
+    sure: float = SURE,
+) -> dict[str, Any]:
+    """One query, how it was read, and its hits, each with the verdict of its label.
+
+    `seen` is the number of hits down to the last one that the model sees, None if probabilities are not known; `match`
+    is False if there is no such hit.
+    """
     marked = [{**hit.to_json(), "right": right} for hit, right in zip(hits, rights, strict=True)]
-    return {"query": str(reading), "reading": reading.to_json(), "hits": marked}
+    seen = seen_until(hits, sure) if hits else 0
+    return {
+        "query": str(reading),
+        "reading": reading.to_json(),
+        "never_taught": [str(query) for query in untaught],
+        "match": None if seen is None else seen > 0,
+        "seen": seen,
+        "sure": sure,
+        "hits": marked,
+    }

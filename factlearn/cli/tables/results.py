@@ -25,7 +25,25 @@ if TYPE_CHECKING:
 def result_tables(result: "RunResult", protection: "Protection | None" = None) -> list[Table]:
     """Everything `factlearn evaluate` shows of a run."""
     metrics = (fact_metrics if result.run.config.learn == "facts" else class_metrics)(result)
-    return [matrix_table(result), *([protection_table(protection)] if protection else []), metrics]
+    protected = [protection_table(protection)] if protection else []
+    return [matrix_table(result), *protected, metrics, *calibration_tables(result)]
+
+
+def calibration_tables(result: "RunResult") -> list[Table]:
+    """How far the probabilities of the last stage are off; nothing if they could not be measured."""
+    found = result.calibration or {}
+    table = Table(title="Expected calibration error of probabilities, on photos not fitted on")
+    table.add_column("probabilities of")
+    table.add_column("error", justify="right")
+    depths = {"10": "the first 10 hits", "20": "the first 20 hits", "all": "all images"}
+    for kind, title in (("facts", "whole facts"), ("wildcards", "queries with open units")):
+        for depth, error in found.get("ece", {}).get(kind, {}).items():
+            table.add_row(f"{title}, {depths[depth]}", number(error))
+    for error in found.get("ece", {}).get("answers", {}).values():
+        table.add_row("what an image shows, first answer", number(error))
+    if "ece" in found.get("measured", {}):
+        table.add_row("what an image shows, first answer", number(found["measured"]["ece"]))
+    return [table] if table.rows else []
 
 
 def matrix_table(result: "RunResult") -> Table:
@@ -98,8 +116,7 @@ def class_metrics(result: "RunResult") -> Table:
 def guesses_table(guesses: "Sequence[Guess]") -> Table:
     """What images show, the likeliest first."""
     table = Table(title="Predictions")
-    facts = bool(guesses) and guesses[0].measure == "score"
-    for column in ("image", "task", "fact" if facts else "class"):
+    for column in ("image", "task", "fact or class"):
         table.add_column(column, overflow="fold")
     table.add_column(guesses[0].measure if guesses else "", justify="right")
     for guess in guesses:
