@@ -26,7 +26,7 @@ def calibrate(
     for row, sample in enumerate(samples):
         if sample.fact is not None:
             rows.setdefault(sample.path, row)
-            shown.setdefault(sample.path, set()).add(sample.fact)
+            shown.setdefault(sample.path, set()).update(sample.facts)
     if not rows:
         return None
     chosen = list(rows.values())
