@@ -17,6 +17,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Keep of a block's info string what Markdown knows, and of links to the rest of the repository their text."""
-    return _OUTSIDE.sub(r"`\1`", _FENCE.sub(lambda found: " ".join(filter(None, found.groups())), markdown))
+    markdown = _FENCE.sub(lambda found: " ".join(filter(None, found.groups())), markdown)
+    return _OUTSIDE.sub(r"`\1`", markdown) if "/" not in page.file.src_uri else markdown
