@@ -75,7 +75,7 @@ def test_row_2_plain_sentences_are_answered_and_the_reading_is_printed(album, te
 
 def test_row_3_a_row_appended_and_a_photo_deleted_stop_nothing(mine):
     with open(mine / "photos" / "facts.csv", "a") as stream:
-        stream.write("0-0.png,test,person,jumping,\n")
+        stream.write("0-0.png,train,person,jumping,\n")
     (mine / "photos" / "0-8.png").unlink()
     for command in (("evaluate", "runs/mas", "--fresh"), ("report", "runs/mas", "--out", "report.html")):
         done = factlearn(*command, cwd=mine)
