@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint bench clean
 
 demo: $(STAMP)-demo
 	$(BIN)/factlearn demo
@@ -17,6 +17,7 @@ lint: $(STAMP)-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+.PHONY: docs
 docs: $(STAMP)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site is in site/; open site/index.html, or run $(BIN)/mkdocs serve."
