@@ -42,6 +42,12 @@ PHOTO_FACTS = (
     "<person, jumping>", "<woman, running>", "<dog>", "<tree>",
 )  # fmt: skip
 EMOJI = (*FACT_EMOJI, *(name for names in CLASS_EMOJI.values() for name in names))
+SEASONS = {
+    "album": ("person_riding_bike", "person_playing_tennis", "woman_running", "dog"),
+    "spring": ("woman_playing_golf", "man_riding_horse"),
+    "summer": ("person_jumping", "tree"),
+}
+SHOWN = tuple(name for names in SEASONS.values() for name in names)
 CLASSES = {"fruit": ("apple", "banana"), "tools": ("hammer", "saw")}
 MORE_WORDS = ("covering", "face", "kite", "ball", "tennis", "cricket", "holding", "walking", "men", "women", "people")
 COLOURS = ((200, 30, 30), (30, 30, 200), (30, 160, 30), (200, 160, 20), (120, 30, 160))
@@ -90,6 +96,10 @@ def make_checkout(folder: Path) -> None:
         for kind, name in enumerate(classes):
             for seed in range(6):
                 draw(folder / "objects" / task / name / f"{seed}.jpg", kind, seed)
+    for season, facts in SEASONS.items():
+        for name in facts:
+            for seed in range(10):
+                draw(folder / season / name / f"{seed}.jpg", SHOWN.index(name), seed)
 
 
 def shrunk(config: dict[str, Any]) -> dict[str, Any]:
