@@ -83,6 +83,23 @@ def test_row_3_a_row_appended_and_a_photo_deleted_stop_nothing(mine):
         assert done.stderr.count("1 new row ignored, 1 photo gone.") == 1
 
 
+def test_row_4_adapting_shows_what_it_protects_before_and_after_and_warns_where_it_may_not_help(mine):
+    fact = json.loads((mine / "runs" / "mas" / "tasks.json").read_text())["tasks"][0]["facts"][0]
+    (mine / "sports.txt").write_text(fact + "\n")
+    said = output_of("adapt", "runs/mas", "--facts", "sports.txt", "--out", "adapted", cwd=mine)
+    assert "100% is kept" in said
+    assert "WARNING" not in said
+    write_manifest(mine / "new", "harvest.csv", [4])
+    learned = output_of("learn", "adapted", "--data", "new/harvest.csv", cwd=mine)
+    told = json.loads(output_of("evaluate", "adapted", "--json", cwd=mine))["protection"]
+    assert len(told["galleries"]) == 2  # among their own kind, and among all images
+    (row,) = [line for line in learned.splitlines() if "protected " in line and "→" in line and "What" not in line]
+    for before, now in zip(told["fates"][0]["before"], told["fates"][0]["now"], strict=True):
+        assert f"{before:.3f} → {now:.3f}" in row
+    warned = output_of("adapt", "runs/mas", "--facts", "sports.txt", "--only", "--out", "only", cwd=mine)
+    assert "WARNING: only" in warned
+
+
 def test_row_5_adapting_a_finished_run_is_no_dead_end(mine):
     fact = json.loads((mine / "runs" / "mas" / "tasks.json").read_text())["tasks"][0]["facts"][0]
     (mine / "keep.txt").write_text(fact + "\n")
@@ -161,6 +178,17 @@ def test_row_9_an_image_of_three_units_is_not_read_as_two(place, manifest, tmp_p
     assert json.loads(answer)["facts"][0]["fact"] == "<person, riding, bike>"
 
 
+def test_row_10_classes_of_all_tasks_compete_with_each_other_and_with_none_of_these(class_place, shapes):
+    for shape in ("round", "square"):
+        photo = shapes / shape / "train" / "red" / "0.png"
+        guesses = json.loads(output_of("predict", "run", photo, "--top", 7, "--json", cwd=class_place))
+        assert len({(guess["task"], guess["label"]) for guess in guesses}) == 3 + 3 + 1
+        assert [guess["task"] for guess in guesses if guess["label"] == "none of these"] == [""]
+        chances = [guess["probability"] for guess in guesses]
+        assert sorted(chances, reverse=True) == chances
+        assert sum(chances) < 1.9  # the classes of each of two heads used to add up to one
+
+
 def test_row_11_adding_nothing_but_unreadable_files_succeeds(index, photos, tmp_path):
     (photos / "bad.jpg").write_bytes(b"corrupt")
     done = factlearn("index", "add", "ix", "photos", "--skip-unreadable", cwd=tmp_path)
@@ -188,6 +216,28 @@ def test_row_12_all_unreadable_images_are_listed_with_the_way_on(place, index, p
         "index", "build", place / "run", "--images", "photos", "--out", "other", "--skip-unreadable", cwd=tmp_path
     )
     assert "4 images" in built
+
+
+def test_row_12_training_lists_all_unreadable_images_with_the_way_on(mine):
+    for name in ("0-0.png", "1-1.png"):
+        (mine / "photos" / name).write_bytes(b"corrupt")
+    done = factlearn("train", "config.yaml", "--out", "other", cwd=mine)
+    assert done.returncode == 2
+    assert all(words in done.stderr for words in ("2 images", "data.on_error to skip", "0-0.png", "1-1.png"))
+    assert not (mine / "other").exists()
+    output_of("train", "config.yaml", "--out", "other", "--set", "data.on_error=skip", cwd=mine)
+
+
+@pytest.mark.parametrize("kind", ["place", "class_place"])
+def test_row_12_predicting_a_folder_lists_all_unreadable_images(kind, photos, request):
+    for name in ("bad.jpg", "worse.png"):
+        (photos / name).write_bytes(b"corrupt")
+    place = request.getfixturevalue(kind)
+    done = factlearn("predict", "run", photos, cwd=place)
+    assert done.returncode == 2
+    assert all(words in done.stderr for words in ("2 of 6", "--skip-unreadable", "bad.jpg", "worse.png"))
+    guesses = json.loads(output_of("predict", "run", photos, "--skip-unreadable", "--json", cwd=place))
+    assert len({guess["image"] for guess in guesses}) == 4
 
 
 def test_row_13_a_moved_folder_is_noticed_and_relocated(index, photos, tmp_path):
