@@ -96,10 +96,7 @@ def make_checkout(folder: Path) -> None:
         for kind, name in enumerate(classes):
             for seed in range(6):
                 draw(folder / "objects" / task / name / f"{seed}.jpg", kind, seed)
-    for season, facts in SEASONS.items():
-        for name in facts:
-            for seed in range(10):
-                draw(folder / season / name / f"{seed}.jpg", SHOWN.index(name), seed)
+    _make_seasons(folder)
 
 
 def shrunk(config: dict[str, Any]) -> dict[str, Any]:
@@ -153,6 +150,14 @@ def _write_weights(backbone: str, path: Path) -> Path:
     layers = torch.nn.Sequential(*BACKBONES[backbone].layers())
     save_file({f"features.{name}": tensor for name, tensor in layers.state_dict().items()}, path)
     return path
+
+
+def _make_seasons(folder: Path) -> None:
+    """What the guide labels in the course of a year: folders named for facts."""
+    for season, facts in SEASONS.items():
+        for name in facts:
+            for seed in range(10):
+                draw(folder / season / name / f"{seed}.jpg", SHOWN.index(name), seed)
 
 
 def _make_photos(path: Path) -> None:
