@@ -178,6 +178,17 @@ def test_row_9_an_image_of_three_units_is_not_read_as_two(place, manifest, tmp_p
     assert json.loads(answer)["facts"][0]["fact"] == "<person, riding, bike>"
 
 
+def test_row_10_classes_of_all_tasks_compete_with_each_other_and_with_none_of_these(class_place, shapes):
+    for shape in ("round", "square"):
+        photo = shapes / shape / "train" / "red" / "0.png"
+        guesses = json.loads(output_of("predict", "run", photo, "--top", 7, "--json", cwd=class_place))
+        assert len({(guess["task"], guess["label"]) for guess in guesses}) == 3 + 3 + 1
+        assert [guess["task"] for guess in guesses if guess["label"] == "none of these"] == [""]
+        chances = [guess["probability"] for guess in guesses]
+        assert sorted(chances, reverse=True) == chances
+        assert sum(chances) < 1.9  # the classes of each of two heads used to add up to one
+
+
 def test_row_11_adding_nothing_but_unreadable_files_succeeds(index, photos, tmp_path):
     (photos / "bad.jpg").write_bytes(b"corrupt")
     done = factlearn("index", "add", "ix", "photos", "--skip-unreadable", cwd=tmp_path)
@@ -215,6 +226,18 @@ def test_row_12_training_lists_all_unreadable_images_with_the_way_on(mine):
     assert all(words in done.stderr for words in ("2 images", "data.on_error to skip", "0-0.png", "1-1.png"))
     assert not (mine / "other").exists()
     output_of("train", "config.yaml", "--out", "other", "--set", "data.on_error=skip", cwd=mine)
+
+
+@pytest.mark.parametrize("kind", ["place", "class_place"])
+def test_row_12_predicting_a_folder_lists_all_unreadable_images(kind, photos, request):
+    for name in ("bad.jpg", "worse.png"):
+        (photos / name).write_bytes(b"corrupt")
+    place = request.getfixturevalue(kind)
+    done = factlearn("predict", "run", photos, cwd=place)
+    assert done.returncode == 2
+    assert all(words in done.stderr for words in ("2 of 6", "--skip-unreadable", "bad.jpg", "worse.png"))
+    guesses = json.loads(output_of("predict", "run", photos, "--skip-unreadable", "--json", cwd=place))
+    assert len({guess["image"] for guess in guesses}) == 4
 
 
 def test_row_13_a_moved_folder_is_noticed_and_relocated(index, photos, tmp_path):
