@@ -17,11 +17,16 @@ lint: $(STAMP)-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+.PHONY: docs
+docs: $(STAMP)-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site is in site/; open site/index.html, or run $(BIN)/mkdocs serve."
+
 bench: $(STAMP)-dev
 	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist site
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "factlearn needs Python 3.11 or newer; set PYTHON=python3.11.")'

@@ -32,7 +32,7 @@ Schema = TypeVar("Schema", bound="Section")
 class Section(BaseModel):
     """A part of a config; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True)
 
 
 def located(value: Any, info: ValidationInfo) -> Any:

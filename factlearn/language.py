@@ -121,6 +121,7 @@ class LanguageConfig(Section):
     vectors: Annotated[str, located_file(*_SUFFIXES)] = "glove-6b-50d"
     """An asset's name, or a word2vec or GloVe file."""
     normalise: bool = True
+    """Scale each unit's vector to length one."""
     centre: bool = False
     """Subtract the mean of the dataset's units."""
     aliases: dict[str, str] = Field(default_factory=dict)

@@ -23,7 +23,7 @@ class EmojiConfig(SourceConfig):
 
     source: Literal["emoji"] = "emoji"
     vendors: tuple[str, ...] | None = None
-    """Only these vendors' pictures; see `emoji_samples`."""
+    """Only these vendors' pictures, such as Goog and Twtr; see docs/data.md."""
 
 
 @source(

@@ -37,7 +37,7 @@ class Emoji8Config(ClassSourceConfig):
     classes: int | None = Field(None, ge=2)
     """At most this many emoji per task, evenly spread over the alphabet; all if not given."""
     vendors: tuple[str, ...] | None = None
-    """Only these vendors' pictures; see `emoji_samples`."""
+    """Only these vendors' pictures, such as Goog and Twtr; see docs/data.md."""
 
 
 @source(

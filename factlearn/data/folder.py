@@ -26,6 +26,7 @@ class TaskFoldersConfig(ClassSourceConfig):
     """A folder that holds one folder per task."""
 
     root: Located
+    """The folder that holds one folder per task."""
     classes: int | None = Field(None, ge=2)
     """At most this many classes per task, evenly spread; all if not given."""
 

@@ -32,6 +32,7 @@ class SourceConfig(Section):
     """The base of every source's section."""
 
     source: str
+    """A registered source, see `factlearn list sources`."""
 
     def open_remaining(self, seed: int) -> "FactDataset | ClassSequence":
         """The data as it is now, where images that are gone are left out if the source can do that."""

@@ -25,6 +25,7 @@ class TasksConfig(Section):
     """How the facts are split into tasks."""
 
     method: Literal["random", "agglomerative", "column", "file"] = "random"
+    """How: at random but balanced, by clusters of their meaning, by a manifest's column, or as saved in a file."""
     count: int = Field(4, ge=1)
     """Number of tasks (method: random, agglomerative)."""
     trials: int = Field(100, ge=1)

@@ -25,17 +25,25 @@ class TrainingConfig(Section):
     """Stochastic gradient descent, as the paper does it."""
 
     epochs: int = Field(300, ge=1)
+    """Passes over a task's training images."""
     batch_size: int = Field(35, ge=1)
+    """Images per step of SGD."""
     learning_rate: float = Field(0.01, gt=0)
+    """The step size of SGD."""
     head_rate: float = Field(1.0, gt=0)
     """The fully connected layers learn at this multiple of the learning rate."""
     momentum: float = Field(0.9, ge=0, lt=1)
+    """Momentum of SGD."""
     weight_decay: float = Field(0.0, ge=0)
+    """Weight decay of SGD."""
     schedule: Literal["constant", "cosine", "step"] = "constant"
+    """How the rate falls within a task: not at all, along a cosine, or to a tenth after each of `step_epochs`."""
     step_epochs: tuple[int, ...] = ()
     """Epochs after which the rate falls to a tenth (schedule: step)."""
     warmup_steps: int = Field(0, ge=0)
+    """Steps at the beginning of a task during which the rate rises from zero."""
     clip_norm: float | None = Field(None, gt=0)
+    """Largest norm of the gradients; unlimited if not given."""
     flip: bool = False
     """Mirror half of the images."""
     zoom: tuple[Annotated[float, Field(gt=0.3, lt=3)], ...] = ()
@@ -48,6 +56,7 @@ class EvaluationConfig(Section):
     """How images are looked at after each task."""
 
     batch_size: int = Field(128, ge=1)
+    """Images embedded at once."""
 
 
 class FactEvaluationConfig(EvaluationConfig):
@@ -86,16 +95,25 @@ class RunConfig(Section):
     """What every run has, whatever it learns."""
 
     learn: str
+    """What is learned: `facts` or `classes`."""
     seed: int = Field(0, ge=0)
+    """Of every random choice: tasks, initial weights, order of images."""
     device: str = "auto"
+    """`auto` is a GPU if there is one; or `cpu`, `cuda`."""
     scale: str = "full"
     """Which group of the file's `scales` was put in; `full` is the file as it is."""
     data: Any
+    """Where the labelled images come from."""
     model: ModelConfig = ModelConfig()
+    """The network."""
     training: TrainingConfig = TrainingConfig()
+    """How a task is learned."""
     strategy: StrategyConfig = Field(default={"name": "finetune"}, validate_default=True)  # type: ignore[assignment]
+    """The lifelong method, and its settings."""
     evaluation: EvaluationConfig = EvaluationConfig()
+    """What is measured after each task."""
     tensorboard: bool = False
+    """Write TensorBoard logs."""
 
     @model_validator(mode="after")
     def _fits_what_is_learned(self) -> "RunConfig":
@@ -119,7 +137,9 @@ class FactsConfig(RunConfig):
     learn: Literal["facts"] = "facts"
     data: FactData = Field(default={"source": "emoji"}, validate_default=True)  # type: ignore[assignment]
     language: LanguageConfig = LanguageConfig()
+    """The space the facts live in."""
     tasks: TasksConfig = TasksConfig()
+    """How the facts are split into tasks."""
     model: FactModelConfig = FactModelConfig()
     evaluation: FactEvaluationConfig = FactEvaluationConfig()
 

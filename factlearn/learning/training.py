@@ -41,7 +41,10 @@ def train(
     if resume:
         run = Run.open(out)
         if run.config != config:
-            raise RunError(f"{run.folder} was started with another config; resume it with its own config.yaml.")
+            raise RunError(
+                f"{run.folder} was started with another config; resume it with its own config.yaml, or teach it "
+                f"something new with `{how_to_add(run)}`."
+            )
         problem = problem_class(config).resumed(run)
     else:
         problem = problem_class(config).plan(config)
@@ -99,7 +102,10 @@ def learn_more(run: Run, names: Sequence[str] = (), *, count: int | None = None)
     left = [name for name in tasks if name not in learned]
     for name in names:
         if name not in tasks:
-            raise RunError(f"{run.folder} has no task {name!r}; its tasks are {', '.join(tasks)}.")
+            raise RunError(
+                f"{run.folder} has no task {name!r}; its tasks are {', '.join(tasks)}; "
+                f"teach it something new with `{how_to_add(run)}`."
+            )
         if name in learned:
             raise RunError(f"{run.folder} has learned {name!r} already; left are {', '.join(left) or 'none'}.")
     chosen = (list(dict.fromkeys(names)) or left)[:count]

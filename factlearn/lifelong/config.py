@@ -58,6 +58,7 @@ class MethodConfig(Section):
     """The settings of a lifelong method; a subclass gives `name` its one value."""
 
     name: str
+    """A registered method, see `factlearn list methods`."""
 
     @property
     def strength(self) -> float | None:

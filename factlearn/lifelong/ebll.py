@@ -27,7 +27,9 @@ class EBLLConfig(DistillationConfig):
     code_lambda: float = Field(0.01, ge=0, allow_inf_nan=False)
     """Weight of each task's code."""
     code_size: int = Field(100, ge=1)
+    """Length of a code."""
     autoencoder_epochs: int = Field(30, ge=1)
+    """Passes over a task's features to learn its code."""
 
 
 @method(

@@ -33,7 +33,9 @@ class ModelConfig(Section):
     """`pretrained` (the backbone's own), an asset's name, a .safetensors or .pth file, or null to start from random
     weights; for several backbones, a list with one of these for each, or `pretrained` for all."""
     image_size: int = Field(224, ge=32, le=1024)
+    """Width and height of the network's input, in pixels."""
     fit: Literal["crop", "squash"] = "crop"
+    """How an image becomes square: `crop` cuts the longer side, `squash` ignores the aspect ratio."""
     frozen: str = "none"
     """The last convolutional block that does not learn, such as conv4; `all` freezes every block that is used."""
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (4096, 4096)
@@ -41,6 +43,7 @@ class ModelConfig(Section):
     random_features: int = Field(0, ge=0, le=20_000)
     """Number of random ReLU features, which never learn, appended to what the outputs see; made for ridge."""
     dropout: float = Field(0.5, ge=0, lt=1)
+    """Share of the hidden units that is dropped during training."""
     blocks: int | None = Field(None, ge=1)
     """How many convolutional blocks are used; all if not given. The last one loses the detail of small drawings."""
     features: tuple[str, ...] | None = Field(None, min_length=1)

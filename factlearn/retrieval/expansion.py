@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 
 from factlearn.retrieval.matching import Matcher
-from factlearn.retrieval.words import PREPOSITIONS, agent_stems, inflections, is_verb_form, lemmas, parts_of_speech
+from factlearn.retrieval.words import (
+    PREPOSITIONS,
+    agent_stems,
+    inflections,
+    is_modifier,
+    is_verb_form,
+    lemmas,
+    parts_of_speech,
+)
 
 PERSON = "person"
 _SOMEWHAT_NEAR = 0.5
@@ -30,14 +38,23 @@ class Expander:
             alone = place + 1 == len(words) or words[place + 1] in PREPOSITIONS
             if replaced[0] == PERSON and not alone:
                 replaced = [PERSON]
-            elif len(replaced) == 2 and result and self.matcher.taught(result[-1:], 2):
-                replaced.append(result.pop())  # a tennis player: person playing tennis
             said.append(f"{word}: nearest taught unit is {replaced[-1]}")
+            if len(replaced) == 2 and result and self._is_done_to(result[-1], replaced[1]):
+                replaced.append(result.pop())  # a tennis player: person playing tennis
             result += " ".join(replaced).split()
         return result, said
 
     def _is_taught(self, word: str) -> bool:
         return any(self.matcher.taught([word], position) for position in range(3))
+
+    def _is_done_to(self, thing: str, predicate: str) -> bool:
+        """Whether a noun before a ...er is an object, as in tennis player, rather than a young or woman surfer."""
+        if self.matcher.taught([thing], 2):
+            return True
+        match = self.matcher.taught([thing], 0)
+        if "NOUN" not in parts_of_speech(thing) or is_modifier(thing) or (match and match.unit == PERSON):
+            return False
+        return any(fact.predicate == predicate and fact.object for fact in self.matcher.vocabulary.facts)
 
     def _stands_for(self, word: str, *, guess: bool) -> list[str] | None:
         if is_verb_form(word):

@@ -97,6 +97,8 @@ def is_sentence(text: str) -> bool:
 def _clauses(text: str, whole: str) -> list[_Clause]:
     """Cut a sentence at and, or, not; after "not", an "or" goes on with what is unwanted."""
     words = _WORD.findall(_REQUEST.sub("", whole)) or _WORD.findall(whole)
+    if words[:1] == ["who"]:
+        words[0] = "someone"  # a question; in "a man who rides" it is heeded no more than an article
     clauses: list[_Clause] = []
     role, begun = "first", list[str]()
     for word in [*words, ""]:
@@ -142,7 +144,14 @@ class _Sentence:
         return self._reading(best, clauses, alternatives if len(clauses) == 1 else [])
 
     def _after(self, before: Candidate, chosen: Candidate, clause: _Clause) -> Candidate:
-        """A clause of one unit stands where it fits what was said before: "riding a horse or a bike"."""
+        """A clause of one unit stands where it fits what was said before: "riding a horse or a bike".
+
+        One without a subject goes on with the last: "someone sitting on a bench and reading a book".
+        """
+        if clause.role != "not" and len(chosen.units) > 1 and chosen.units[:1] == (None,) != before.units[:1]:
+            continued = (*before.units[:1], *chosen.units[1:])
+            if chosen.units[1] is not None and shows(self.facts, FactQuery(continued)):
+                return Candidate(continued, chosen.cost, chosen.notes)
         if sum(unit is not None for unit in chosen.units) > 1:
             return chosen
         if len(before.units) > 1:

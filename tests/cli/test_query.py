@@ -17,7 +17,6 @@ from tests.retrieval.test_sentences import PHOTO_FACTS
 pytestmark = pytest.mark.assets
 
 HORSE, BIKE = Fact("person", "riding", "horse"), Fact("person", "riding", "bike")
-GREEN, RED = (26, 152, 80), (215, 48, 39)
 
 
 @pytest.fixture(scope="module")
@@ -42,25 +41,6 @@ def place(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    ("text", "reading"),
-    [
-        ("a man riding a horse", "<person, riding, horse>"),
-        ("dogs", "<dog>"),
-        ("people playing tennis", "<person, playing, tennis>"),
-        ("someone surfing", "<person, surfing>"),
-        ("kid jumping", "<person, jumping>"),
-        ("cyclist", "<person, riding, bike>"),
-        ("person ridng hrose", "<person, riding, horse>"),
-    ],
-)
-def test_plain_sentences_are_answered_and_the_reading_is_printed(place, text, reading):
-    assert f"read as {reading}" in output_of("query", "ix", text, cwd=place)
-    answer = json.loads(output_of("query", "ix", text, "--json", cwd=place))
-    assert answer["query"] == answer["reading"]["query"] == reading
-    assert answer["hits"]
-
-
 def test_words_never_taught_are_named_with_the_nearest_taught_unit(place):
     assert "cyclist: nearest taught unit is bike" in output_of("query", "ix", "cyclist", cwd=place)
     assert "read as" not in output_of("query", "ix", "<person, riding, bike>", cwd=place)
@@ -82,20 +62,6 @@ def test_not_excludes_firmly_by_an_adjustable_margin(place):
     done = factlearn("query", "ix", "<*, riding>", "--not", "<dog>", "--not-margin", 2, cwd=place)
     assert done.returncode == 2
     assert "margin" in done.stderr
-
-
-def colours(path):
-    with Image.open(path) as sheet:
-        return {colour for _, colour in sheet.convert("RGB").getcolors(1 << 20)}
-
-
-def test_a_word_that_no_label_uses_gets_no_verdict(place):
-    out = output_of("query", "ix", "<man, riding, horse>", "--sheet", "s.png", "-k", 5, cwd=place)
-    assert "right" not in out
-    assert not colours(place / "s.png") & {GREEN, RED}
-    out = output_of("query", "ix", "a man riding a horse", "--sheet", "s.png", "-k", 5, cwd=place)
-    assert "5 of 5 right" in out
-    assert GREEN in colours(place / "s.png")
 
 
 def test_verdicts_take_the_whole_condition_into_account(place):

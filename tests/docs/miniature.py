@@ -42,6 +42,12 @@ PHOTO_FACTS = (
     "<person, jumping>", "<woman, running>", "<dog>", "<tree>",
 )  # fmt: skip
 EMOJI = (*FACT_EMOJI, *(name for names in CLASS_EMOJI.values() for name in names))
+SEASONS = {
+    "album": ("person_riding_bike", "person_playing_tennis", "woman_running", "dog"),
+    "spring": ("woman_playing_golf", "man_riding_horse"),
+    "summer": ("person_jumping", "tree"),
+}
+SHOWN = tuple(name for names in SEASONS.values() for name in names)
 CLASSES = {"fruit": ("apple", "banana"), "tools": ("hammer", "saw")}
 MORE_WORDS = ("covering", "face", "kite", "ball", "tennis", "cricket", "holding", "walking", "men", "women", "people")
 COLOURS = ((200, 30, 30), (30, 30, 200), (30, 160, 30), (200, 160, 20), (120, 30, 160))
@@ -90,6 +96,7 @@ def make_checkout(folder: Path) -> None:
         for kind, name in enumerate(classes):
             for seed in range(6):
                 draw(folder / "objects" / task / name / f"{seed}.jpg", kind, seed)
+    _make_seasons(folder)
 
 
 def shrunk(config: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +150,14 @@ def _write_weights(backbone: str, path: Path) -> Path:
     layers = torch.nn.Sequential(*BACKBONES[backbone].layers())
     save_file({f"features.{name}": tensor for name, tensor in layers.state_dict().items()}, path)
     return path
+
+
+def _make_seasons(folder: Path) -> None:
+    """What the guide labels in the course of a year: folders named for facts."""
+    for season, facts in SEASONS.items():
+        for name in facts:
+            for seed in range(10):
+                draw(folder / season / name / f"{seed}.jpg", SHOWN.index(name), seed)
 
 
 def _make_photos(path: Path) -> None:
