@@ -1,4 +1,4 @@
-"""The demo: four tasks of emoji facts, learned three ways, compared, indexed and searched; the steps of `make demo`."""
+"""The demo: four tasks of emoji facts, learned four ways, compared, indexed and searched; the steps of `make demo`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ from factlearn.assets import find_asset
 from factlearn.config import shipped
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.changes import changes_of, lost_by_all
+from factlearn.experiments.paper.methods import NETWORKS
 from factlearn.experiments.plots import curves
 from factlearn.experiments.report import write_report
 from factlearn.files import atomic_write
@@ -19,7 +20,7 @@ from factlearn.lifelong.registry import METHODS
 from factlearn.progress import say
 from factlearn.retrieval import FactIndex
 
-DEMO_METHODS = ("finetune", "mas", "joint")
+DEMO_METHODS = ("finetune", "mas", "ridge", "joint")
 ASSETS = ("vgg16-imagenet-conv", "glove-6b-50d", "emoji-pictures")
 QUERIES = ("<person, riding, bike>", "<*, riding, *>", "<woman, *, golf>")
 
@@ -41,7 +42,10 @@ def learn_methods(out: Path) -> Iterator[tuple[str, RunResult]]:
     for name in DEMO_METHODS:
         title = METHODS[name].title
         say(f"{title}:")
-        chosen = config if name == config.strategy.name else config.changed(strategy={"name": name})
+        chosen = config
+        if name != config.strategy.name:
+            model = {**config.model.model_dump(mode="json"), **NETWORKS.get(name, {})}
+            chosen = config.changed(strategy={"name": name}, model=model)
         yield title, train_or_reuse(chosen, out / name).result()
 
 
