@@ -67,6 +67,20 @@ class FactDataset:
         wanted = frozenset(facts)
         return self._where(sample for sample in self.samples if sample.fact in wanted)
 
+    def thinned(self, images: int | None) -> Self:
+        """At most so many training samples of each fact, evenly spread, and all others; all of them if None."""
+        if images is None:
+            return self
+        by_fact: dict[Fact | None, list[Sample]] = {}
+        for sample in self.samples:
+            if sample.split == "train":
+                by_fact.setdefault(sample.fact, []).append(sample)
+        kept: set[str] = set()
+        for samples in by_fact.values():
+            count = min(images, len(samples))
+            kept.update(samples[number * len(samples) // count].id for number in range(count))
+        return self._where(sample for sample in self.samples if sample.split != "train" or sample.id in kept)
+
     def _where(self, samples: Iterable[Sample]) -> Self:
         return replace(self, samples=tuple(samples))
 
