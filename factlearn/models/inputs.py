@@ -15,6 +15,7 @@ from torch import Tensor
 from factlearn.models.activations import ActivationStore
 from factlearn.models.decoding import ahead
 from factlearn.models.network import TwoPartModel
+from factlearn.models.pixels import PIXELS
 from factlearn.models.preprocess import PLAIN, Preprocess, View
 
 Positions = NDArray[np.int64]
@@ -80,7 +81,7 @@ class DecodedInputs:
 
     def _pixels(self, request: tuple[Positions, Positions]) -> Tensor:
         pairs = zip(*request, strict=True)
-        return torch.from_numpy(np.stack([self._preprocess.pixels(self._paths[p], self._views[v]) for p, v in pairs]))
+        return torch.from_numpy(np.stack([PIXELS.pixels(self._preprocess, self._paths[p], self._views[v]) for p, v in pairs]))
 
 
 def in_order(inputs: Inputs, batch_size: int) -> Iterator[Tensor]:
