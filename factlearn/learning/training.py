@@ -125,7 +125,7 @@ def how_to_add(run: Run) -> str:
 
 def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) -> None:
     """Learn the stages that are not finished yet, of the first `stop_after` if that is given."""
-    fabric = make_fabric(run.config.device)
+    fabric = make_fabric(run.config.device, run.config.training.precision)
     strategy = make_strategy(run.config.strategy)
     stages = strategy.stages(range(len(problem.tasks)))
     until = len(stages) if stop_after is None else min(stop_after, len(stages))
