@@ -41,6 +41,7 @@ class ClassStage:
     Attributes:
         tasks: the number of each image's task.
         labels: the number of each image's class in its task.
+        numbers: the number of each image's class among those of all tasks.
         together: whether the heads of the stage's tasks compete with each other.
     """
 
@@ -48,6 +49,7 @@ class ClassStage:
     tasks: Tensor
     labels: Tensor
     views: int
+    numbers: Tensor
     together: bool = False
 
     def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
@@ -79,9 +81,10 @@ class ClassStage:
         starts = widths[torch.searchsorted(torch.tensor(stage, device=tasks.device), tasks)]
         return F.cross_entropy(torch.cat([outputs[task] for task in stage], dim=1), labels + starts)
 
-    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every image once, in its order, with its class."""
-        yield from zip(in_order(self.inputs, batch_size), self.labels.split(batch_size), strict=True)
+    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Every image once, in its order, with its class and the class's number among all."""
+        batches = in_order(self.inputs, batch_size)
+        yield from zip(batches, self.labels.split(batch_size), self.numbers.split(batch_size), strict=True)
 
 
 class ClassProblem(Problem):
@@ -185,16 +188,22 @@ class ClassProblem(Problem):
 
     def stage_data(self, stage: Sequence[int]) -> ClassStage:
         """The training images of a stage, under every view that augmentation draws from."""
-        tasks = [self.sequence.tasks[task] for task in stage]
+        return self._labelled([(task, self.sequence.tasks[task].train) for task in stage])
+
+    def _labelled(self, examples: Sequence[tuple[int, Examples]]) -> ClassStage:
+        """Examples of some tasks."""
         views = augmentation_views(self.config.training) if self.sequence.row_length is None else [PLAIN]
-        numbers = np.concatenate([np.full(len(self.sequence.tasks[task].train), task) for task in stage])
-        labels = np.concatenate([task.train.labels for task in tasks])
+        tasks = np.concatenate([np.full(len(each), task) for task, each in examples])
+        labels = np.concatenate([each.labels for _, each in examples])
+        starts = np.cumsum([0, *(len(task.classes) for task in self.sequence.tasks)])
+        numbers = labels if self.model.suffix.one_head else labels + starts[tasks]
         device = self.model.device
         return ClassStage(
-            self._inputs([task.train for task in tasks], views),
-            torch.from_numpy(numbers).to(device),
+            self._inputs([each for _, each in examples], views),
+            torch.from_numpy(tasks).to(device),
             torch.from_numpy(labels).to(device),
             len(views),
+            torch.from_numpy(numbers),
         )
 
     def prepare(self, number: int, stage: Sequence[int], data: StageData) -> Preparation:

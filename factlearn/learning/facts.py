@@ -21,7 +21,7 @@ from factlearn.files import atomic_directory
 from factlearn.language import LanguageSpace
 from factlearn.learning.collection import RunImages
 from factlearn.learning.config import FactsConfig
-from factlearn.learning.problem import Judgement, Problem, StageData, augmentation_views
+from factlearn.learning.problem import Judgement, Preparation, Problem, StageData, augmentation_views
 from factlearn.learning.records import about_data, rows_of, write_record
 from factlearn.learning.runs import Run
 from factlearn.learning.seeds import seed_initial_weights
@@ -37,12 +37,13 @@ _FAR = 1e3
 
 @dataclass(frozen=True)
 class FactStage:
-    """The training images of a stage with the vectors of their facts."""
+    """The training images of a stage with the vectors of their facts, and the facts' numbers among all of the run."""
 
     inputs: Inputs
     targets: Tensor
     mask: Tensor
     views: int
+    numbers: Tensor
 
     def epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
         """Every image once, in random order, each under a random view."""
@@ -55,10 +56,11 @@ class FactStage:
         """How far the vectors of a batch are from their facts'."""
         return masked_squared_distance(outputs, *targets)
 
-    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every image once, in its order, with its target; NaN where the fact has no such unit."""
+    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Every image once, in its order, with its target (NaN where the fact has no such unit) and fact number."""
         targets = self.targets.masked_fill(self.mask.unsqueeze(2) == 0, float("nan"))
-        yield from zip(in_order(self.inputs, batch_size), targets.split(batch_size), strict=True)
+        batches = in_order(self.inputs, batch_size)
+        yield from zip(batches, targets.split(batch_size), self.numbers.split(batch_size), strict=True)
 
 
 def masked_squared_distance(vectors: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -173,14 +175,33 @@ class FactProblem(Problem):
 
     def stage_data(self, stage: Sequence[int]) -> FactStage:
         """The training images of a stage, under every view that augmentation draws from."""
-        samples = self._samples(stage, "train")
+        return self._labelled(self._samples(stage, "train"), stage)
+
+    def _labelled(self, samples: Sequence[Sample], stage: Sequence[int]) -> FactStage:
+        """Images of the facts of a stage."""
+        places = self._places(stage)
         views = augmentation_views(self.config.training)
         vectors, mask = self.language.embed([sample.fact for sample in samples if sample.fact])
         inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
+        numbers = torch.tensor([places[sample.fact] for sample in samples if sample.fact])
         device = self.model.device
         return FactStage(
-            inputs, torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device).float(), len(views)
+            inputs, torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device).float(), len(views), numbers
         )
+
+    def _places(self, stage: Sequence[int]) -> dict[Fact, int]:
+        """The number of each fact of a stage among the facts of all tasks, task after task."""
+        starts = np.cumsum([0, *(len(task.facts) for task in self.split.tasks)]).tolist()
+        return {fact: starts[task] + n for task in stage for n, fact in enumerate(self.split.tasks[task].facts)}
+
+    def targets(self, tasks: int) -> Tensor:
+        """The word vectors [facts, 3, D] of the facts of the first tasks, NaN for units they lack."""
+        vectors, mask = self.language.embed([fact for task in self.split.tasks[:tasks] for fact in task.facts])
+        return torch.from_numpy(vectors).masked_fill(torch.from_numpy(mask).unsqueeze(2) == 0, float("nan"))
+
+    def prepare(self, number: int, stage: Sequence[int], data: StageData) -> Preparation:
+        """Tell the learner where the facts are in the language space."""
+        return Preparation({"targets": self.targets(max(stage) + 1)})
 
     def test_inputs(self, stage: Sequence[int]) -> Inputs:
         """The test images of a stage's facts, those that remain."""

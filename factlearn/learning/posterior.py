@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from factlearn.data.samples import Sample
 from factlearn.data.tasks import Task
 from factlearn.language import LanguageSpace
 from factlearn.learning.classes import ClassStage
@@ -52,9 +53,12 @@ class PosteriorProblem(FactProblem):
 
     def stage_data(self, stage: Sequence[int]) -> ClassStage:  # type: ignore[override]
         """The training images of a stage with the number of each one's fact in its task."""
+        return self._labelled(self._samples(stage, "train"), stage)
+
+    def _labelled(self, samples: Sequence[Sample], stage: Sequence[int]) -> ClassStage:  # type: ignore[override]
+        numbers = self._places(stage)
         places = {fact: (task, place) for task in stage for place, fact in enumerate(self.split.tasks[task].facts)}
-        samples = self._samples(stage, "train")
-        tasks, labels = np.array([places[sample.fact] for sample in samples if sample.fact], np.int64).T
+        tasks, labels = np.array([places[sample.fact] for sample in samples if sample.fact], np.int64).reshape(-1, 2).T
         views = augmentation_views(self.config.training)
         inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
         device = self.model.device
@@ -63,6 +67,7 @@ class PosteriorProblem(FactProblem):
             torch.from_numpy(tasks.copy()).to(device),
             torch.from_numpy(labels.copy()).to(device),
             len(views),
+            torch.tensor([numbers[sample.fact] for sample in samples if sample.fact]),
             together=True,
         )
 
@@ -72,7 +77,8 @@ class PosteriorProblem(FactProblem):
         suffix.fit(in_order(data.inputs, self.config.evaluation.batch_size))
         suffix.answers = "scores"
         head = suffix.learn_heads(stage)
-        return Preparation({"output": "scores", "head": head, "measured": suffix.of_task(stage[-1])})
+        about = super().prepare(number, stage, data).learner
+        return Preparation({**about, "output": "scores", "head": head, "measured": suffix.of_task(stage[-1])})
 
     def importance_learner(self, learner: Learner, names: Sequence[str] | None) -> Learner:
         """Importance of the scores of all facts known."""

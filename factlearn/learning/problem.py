@@ -39,8 +39,8 @@ class StageData(Protocol):
     def loss(self, outputs: Any, *targets: Tensor) -> Tensor:
         """How far the outputs of a batch are from its targets."""
 
-    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every image once, in its order, with its target."""
+    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Every image once, in its order, with its target and the number of its fact or class among all of the run."""
 
 
 @dataclass(frozen=True)

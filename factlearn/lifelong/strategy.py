@@ -41,12 +41,15 @@ class Learner:
         optimizer: its groups carry the current learning rates.
         task: number of the task being learned, from 0.
         inputs: batches to look at after the task, as `module` takes them, by default the task's training images; a
-            batch may be a pair with the targets, which only the empirical Fisher and ridge need.
+            batch may be a tuple with the targets, which only the empirical Fisher and ridge need, and the number of
+            each image's label (fact or class) among all of the sequence, which only ridge needs.
         output: what the outputs are: unnormalised class scores, or a point in an embedding space.
         epoch: number of the current epoch of the task, from 0; the loop keeps it up to date.
         head: names of the parameters that belong to this task alone; empty where tasks share all.
         measured: the same network returning only the output that importance is about, if that is not the whole output:
             with heads, the tensor of the task's own. Its parameters have the module's names.
+        targets: of every label so far the point in the embedding space [labels, units, D], NaN for units it lacks;
+            None where labels have none.
     """
 
     module: nn.Module
@@ -57,6 +60,7 @@ class Learner:
     epoch: int = 0
     head: Collection[str] = ()
     measured: nn.Module | None = None
+    targets: Tensor | None = None
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that learn, by name."""

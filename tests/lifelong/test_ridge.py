@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from sklearn.linear_model import Ridge as Reference
 from torch import nn
 
 from factlearn.errors import ModelError
-from factlearn.lifelong.ridge import SHRINKAGES, TEMPERATURES, Ridge, _cross_validated
+from factlearn.lifelong.ridge import Ridge
+from factlearn.lifelong.solving import SHRINKAGES, Solution, likely_temperature, solve
 from factlearn.lifelong.strategy import Learner
+from factlearn.lifelong.sums import Moments
 
 UNITS, DIMENSION = 3, 4
 
@@ -111,8 +112,6 @@ def test_what_has_no_closed_form_is_refused():
         strategy.after_task(learner)
 
     inputs, targets = torch.randn(4, 3), torch.randn(4, 2)
-    with pytest.raises(ModelError, match="auto is for scores"):
-        Ridge("auto").before_task(Learner(nn.Linear(3, 2), torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=1.0)))
     with pytest.raises(ModelError, match="needs targets"):
         task(nn.Linear(3, 2), [inputs])
     with pytest.raises(ModelError, match="last linear layers"):
@@ -133,8 +132,7 @@ def test_solving_leaves_the_sums_as_they_are():
     inputs, targets = facts(0)
     learn(module, strategy, [(inputs.double(), targets.double())])
     features = torch.cat([module.features(inputs.double()), torch.ones(len(inputs), 1)], dim=1).detach()
-    subject = strategy.gram["fork.0"]
-    torch.testing.assert_close(subject, features.T @ features)
+    torch.testing.assert_close(strategy.sums.moments().gram, features.T @ features, rtol=1e-6, atol=1e-6)
 
 
 class Headed(nn.Module):
@@ -168,7 +166,8 @@ def learn_heads(order, strategy):
     for number, task in enumerate(order):
         module.open = number + 1
         data = classes(task, (3, 2, 4)[task])
-        batches = list(zip(*(each.split(7) for each in data), strict=True))
+        start = sum((3, 2, 4)[before] for before in order[:number])
+        batches = list(zip(*(each.split(7) for each in (*data, data[1] + start)), strict=True))
         learner = Learner(
             module, torch.optim.SGD(module.parameters(), lr=1.0), number, batches, output="scores", head=["its own"]
         )
@@ -213,24 +212,65 @@ def test_the_shrinkage_found_has_the_least_generalised_cross_validation_error():
         hat = rows @ np.linalg.solve(rows.T @ rows + penalty, rows.T)
         return ((wanted - hat @ wanted) ** 2).sum() / (len(rows) - np.trace(hat)) ** 2
 
-    best = min(SHRINKAGES, key=error)
-    cross = torch.cat([strategy.cross[f"heads.{n}"] for n in range(3)], dim=1).double()
-    assert _cross_validated(strategy.gram["scores"].double(), cross) == pytest.approx(best)
+    assert solve(strategy.sums.moments(), torch.eye(9), "auto").shrinkage == pytest.approx(min(SHRINKAGES, key=error))
 
 
-def test_the_temperature_is_that_of_the_likelihood_without_each_image():
-    strategy = Ridge(0.3)
-    module, _ = learn_heads((0,), strategy)
-    inputs, labels = classes(0, 3)
+def test_the_shrinkage_of_vectors_is_found_too():
+    tasks = [facts(seed) for seed in range(3)]
+    module, strategy = forked(), Ridge("auto")
+    learn(module, strategy, tasks)
+    found = [
+        solve(strategy.sums.moments(unit.isfinite().all(1)), unit.nan_to_num(), "auto").shrinkage
+        for unit in strategy.targets.split(DIMENSION, dim=1)
+    ]
+    inputs, targets = (torch.cat(each) for each in zip(*tasks, strict=True))
     features = module.features(inputs).detach().double().numpy()
-    wanted = np.eye(3)[labels.numpy()]
+    for unit, shrinkage in enumerate(found):
+        known = targets[:, unit].isfinite().all(1).numpy()
+        rows = np.hstack([features[known], np.ones((known.sum(), 1))])
+        wanted, size = targets[known, unit].double().numpy(), np.square(features[known]).sum(1).mean()
+
+        def error(value, rows=rows, wanted=wanted, size=size):
+            hat = rows @ np.linalg.solve(rows.T @ rows + np.diag([*[value * size] * 20, 0.0]), rows.T)
+            return ((wanted - hat @ wanted) ** 2).sum() / (len(rows) - np.trace(hat)) ** 2
+
+        assert shrinkage == pytest.approx(min(SHRINKAGES, key=error))
+
+
+def normal_classes(count, samples, *, seed=0):
+    """Many samples of normal classes: features, labels."""
+    generator = torch.Generator().manual_seed(seed)
+    means = torch.randn(count, 10, generator=generator, dtype=torch.float64)
+    labels = torch.arange(count).repeat(samples)
+    return means[labels] + torch.randn(len(labels), 10, generator=generator, dtype=torch.float64), labels
+
+
+@pytest.mark.parametrize("samples", [6, 60])
+def test_the_temperature_is_near_that_of_the_likelihood_without_each_image(samples):
+    features, labels = normal_classes(8, samples)
+    rows = torch.cat([features, torch.ones(len(features), 1)], dim=1)
+    wanted = torch.eye(8, dtype=torch.float64)[labels]
+    solution = solve(Moments(rows.T @ rows, wanted.T @ rows), torch.eye(8), 0.1)
+    strength = 0.1 * float(features.square().sum(1).mean())
     left_out = []
-    unit = (features**2).sum() / len(features)
     for place in range(len(features)):
         kept = np.arange(len(features)) != place
-        reference = Reference(alpha=0.3 * unit).fit(features[kept], wanted[kept])
-        left_out.append(reference.predict(features[place : place + 1])[0])
+        reference = Reference(alpha=strength).fit(features[kept].numpy(), wanted[kept].numpy())
+        left_out.append(reference.predict(features[place : place + 1].numpy())[0])
     scores = torch.tensor(np.array(left_out))
-    losses = [float(F.cross_entropy(scores / value, labels, reduction="sum")) for value in TEMPERATURES]
-    np.testing.assert_allclose(strategy.likelihood["negative"].numpy(), losses, rtol=1e-3)
-    assert float(module.temperature) == pytest.approx(TEMPERATURES[int(np.argmin(losses))])
+    grid = torch.logspace(-2.5, 0, 101, dtype=torch.float64)
+    losses = [float(nn.functional.cross_entropy(scores / value, labels)) for value in grid]
+    best = float(grid[int(np.argmin(losses))])
+    found = likely_temperature(Moments(rows.T @ rows, wanted.T @ rows), solution)
+    assert abs(np.log10(found / best)) < 0.15
+
+
+def test_a_label_without_images_does_not_disturb_the_temperature():
+    features, labels = normal_classes(4, 30)
+    rows = torch.cat([features, torch.ones(len(features), 1)], dim=1)
+    wanted = torch.eye(5, dtype=torch.float64)[labels]
+    moments = Moments(rows.T @ rows, wanted.T @ rows)
+    whole = solve(moments, torch.eye(5), 0.1)
+    four = Solution(whole.weights[:, :4], whole.shrinkage, whole.freedom)
+    known = likely_temperature(Moments(moments.gram, moments.rows[:4]), four)
+    assert abs(np.log10(likely_temperature(moments, whole) / known)) <= 0.1
