@@ -36,7 +36,7 @@ class EmojiConfig(FactSourceConfig):
 def open_emoji(config: EmojiConfig, seed: int) -> FactDataset:
     """The emoji facts; fetches the asset `emoji-pictures` if it is not cached."""
     samples = tuple(emoji_samples(config.vendors, _emoji()))
-    return FactDataset("emoji", samples, dict(ALIASES)).thinned(config.images)
+    return FactDataset("emoji", samples, dict(ALIASES)).limited(config.facts, config.images)
 
 
 def _emoji() -> Iterator[Emoji]:

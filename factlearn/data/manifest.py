@@ -37,7 +37,7 @@ class ManifestConfig(FactSourceConfig):
 
     def open_remaining(self, seed: int) -> FactDataset:
         """The rows that can be used now."""
-        return read_manifest(self.manifest, root=self.root, on_error="skip").thinned(self.images)
+        return read_manifest(self.manifest, root=self.root, on_error="skip").limited(self.facts, self.images)
 
     @model_validator(mode="before")
     @classmethod
@@ -51,7 +51,7 @@ class ManifestConfig(FactSourceConfig):
 def open_manifest(config: ManifestConfig, seed: int) -> FactDataset:
     """The facts that a section asks for; images are decoded first only if the damaged ones are to be skipped."""
     dataset = read_manifest(config.manifest, root=config.root, on_error=config.on_error, report=say)
-    return (readable(dataset, say) if config.on_error == "skip" else dataset).thinned(config.images)
+    return (readable(dataset, say) if config.on_error == "skip" else dataset).limited(config.facts, config.images)
 
 
 def read_manifest(

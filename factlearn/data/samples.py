@@ -67,8 +67,11 @@ class FactDataset:
         wanted = frozenset(facts)
         return self._where(sample for sample in self.samples if sample.fact in wanted)
 
-    def thinned(self, images: int | None) -> Self:
-        """At most so many training samples of each fact, evenly spread, and all others; all of them if None."""
+    def limited(self, facts: int | None, images: int | None) -> Self:
+        """At most so many facts, and so many training samples of each, both evenly spread; all of them if None."""
+        known = self.of_split("train").facts
+        if facts is not None and facts < len(known):
+            return self.of_facts(known[place * len(known) // facts] for place in range(facts)).limited(None, images)
         if images is None:
             return self
         by_fact: dict[Fact | None, list[Sample]] = {}

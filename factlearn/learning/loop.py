@@ -17,7 +17,7 @@ from factlearn.models.inputs import Reiterable, in_order
 from factlearn.progress import progress
 
 
-def learn_stage(
+def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
     run: Run,
     fabric: Any,
     problem: Problem,
@@ -53,9 +53,9 @@ def learn_stage(
             module.train()
             learner.epoch = epoch
             losses = []
-            for step, (batch, *targets) in enumerate(data.epoch(seed, config.batch_size)):
+            for step, (given, *targets) in enumerate(data.epoch(seed, config.batch_size)):
                 set_rate(optimizer, config, epoch, step + epoch * steps)
-                batch = _laid_out(batch, config)
+                batch = _laid_out(given, config)
                 outputs = module(batch)
                 loss = data.loss(outputs, *targets)
                 with fabric.autocast():
@@ -89,7 +89,7 @@ def learn_stage(
 
 
 def _laid_out(batch: Tensor, config: TrainingConfig) -> Tensor:
-    """The batch as convolutions are fastest on it: in bf16, channels last; float32 gains too little to change its bits."""
+    """The batch as convolutions are fastest on it: in bf16, channels last; float32 gains too little by that."""
     if config.precision == "bf16" and batch.dim() == 4:
         return batch.contiguous(memory_format=torch.channels_last)
     return batch

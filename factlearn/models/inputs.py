@@ -80,8 +80,8 @@ class DecodedInputs:
             yield batch  # outside: a generator's no_grad would reach its reader
 
     def _pixels(self, request: tuple[Positions, Positions]) -> Tensor:
-        pairs = zip(*request, strict=True)
-        return torch.from_numpy(np.stack([PIXELS.pixels(self._preprocess, self._paths[p], self._views[v]) for p, v in pairs]))
+        wanted = ((self._paths[place], self._views[view]) for place, view in zip(*request, strict=True))
+        return torch.from_numpy(np.stack([PIXELS.pixels(self._preprocess, path, view) for path, view in wanted]))
 
 
 def in_order(inputs: Inputs, batch_size: int) -> Iterator[Tensor]:
