@@ -51,7 +51,12 @@ def search(score: Callable[[float], float | None], start: float, tries: int = TR
     ahead = [-1, 1]
     while ahead and len(tried) < tries:
         for exponent in ahead:
-            tried[exponent] = score(start * 10.0**exponent)
+            tried[exponent] = score(_decades(start, exponent))
         best = max(tried, key=lambda exponent: tried[exponent] or 0.0)
         ahead = [end + step for end, step in ((min(tried), -1), (max(tried), 1)) if best == end]
-    return {start * 10.0**exponent: found for exponent, found in tried.items()}
+    return {_decades(start, exponent): found for exponent, found in tried.items()}
+
+
+def _decades(start: float, exponent: int) -> float:
+    """The value so many decades up, without the rounding that makes 0.1 / 10 another number than 0.01."""
+    return float(f"{start * 10.0**exponent:.6g}")
