@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from factlearn.config import shipped
-from factlearn.data.folder import FolderConfig, open_folder
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.comparison import gap_closed
 from factlearn.experiments.paper.cells import Cell
@@ -156,10 +155,9 @@ def _object_sets(request: Request) -> list[str]:
     root = _root(request)
     if not root:
         return []
-    config = load_config(shipped("learning/objects.yaml"), root).data
-    assert isinstance(config, FolderConfig)
-    there = {task.name for task in open_folder(config.model_copy(update={"tasks": None}), 0).tasks}
-    return root if there >= set(config.tasks or ()) else [*root, "data.tasks=null"]
+    named = load_config(shipped("learning/objects.yaml"), root).data.tasks or ()
+    there = all((Path(request.data) / name).is_dir() for name in named)
+    return root if there else [*root, "data.tasks=null"]
 
 
 def regime_table(learned: Learned, title: str, scale: float, digits: int) -> PaperTable:
