@@ -129,7 +129,8 @@ def fit_drift(pairs: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 def moved_sums(sums: Sums, drift: Tensor, residual: Tensor) -> Sums:
     """The sums of the same images in terms of features that have drifted."""
     counts = sums.totals[:, -1:]
-    totals = torch.cat([sums.totals @ drift, counts], dim=1)
+    # Copied: products depend, in their last bits, on where in memory a tensor lies, and a resumed one lies elsewhere.
+    totals = torch.cat([sums.totals.clone() @ drift, counts], dim=1)
     scatter = {}
     for group, triangle in sums.scatter.items():
         count = float(counts[sums.groups == group].sum())

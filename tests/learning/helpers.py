@@ -3,7 +3,6 @@
 import copy
 
 import pytest
-import torch
 
 from factlearn.learning.config import parse_config
 from factlearn.learning.runs import Run, load_tensors
