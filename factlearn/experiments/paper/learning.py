@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from factlearn.config import shipped
+from factlearn.errors import ConfigError
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.comparison import gap_closed
 from factlearn.experiments.paper.cells import Cell
@@ -20,6 +21,7 @@ from factlearn.learning.config import RunConfig, load_config
 from factlearn.lifelong.registry import METHODS
 
 EVERY = ("finetune", "lwf", "ebll", "imm-mean", "imm-mode", "ewc", "si", "l-mas", "mas", "ridge", "drift", "joint")
+PHOTOS = ("finetune", "mas", "ridge", "drift", "joint")
 REGIMES = {"learning": "full", "frozen": "frozen"}
 """What the convolutions do, and the scale of the configs that stands for it."""
 PAIRS = {
@@ -94,6 +96,31 @@ def facts(request: Request, outcome: Outcome) -> None:
 def posterior(request: Request, outcome: Outcome) -> None:
     """What closes the gap between FineTune and Joint where facts are read out by their posterior."""
     _facts(request, outcome, "posterior")
+
+
+@experiment(
+    "learning-photos", "Table 4, our readout", "Four tasks of your photos: a layer that learns on frozen features"
+)
+def photos(request: Request, outcome: Outcome) -> None:
+    """What closes the gap between FineTune and Joint with good frozen features and a layer that learns on them."""
+    if request.data == "emoji":
+        raise ConfigError("learning-photos needs photos: give a manifest with --data photos.csv.")
+    path = shipped("photos_learning.yaml")
+    for kind, words in (("random", "random tasks"), ("agglomerative", "tasks by meaning")):
+        sets = [f"data.manifest={Path(request.data).resolve()}", f"tasks.method={kind}"]
+        group = request.out / "learning" / f"photos-{request.data_name}-{kind}"
+        cells = {
+            method: [_photo_cell(group, path, method, seed, sets) for seed in range(request.seeds)]
+            for method in request.chosen(PHOTOS)
+        }
+        learned = {"hidden layer learning": request.learn_groups(cells)}
+        outcome.tables.append(regime_table(learned, f"Four {words}, MAP at the end", 1.0, 3))
+        statements(outcome, words, learned["hidden layer learning"], 1.0)
+
+
+def _photo_cell(group: Path, path: Path, method: str, seed: int, sets: Sequence[str]) -> Cell:
+    hidden = ["model.hidden=[]"] if method == "ridge" else []
+    return Cell.named(group, load_config(path, [f"strategy.name={method}", f"seed={seed}", *hidden, *sets]))
 
 
 def _facts(request: Request, outcome: Outcome, name: str) -> None:
