@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from factlearn import __version__
-from factlearn.cli import assets, experiments, index, learning, runs
+from factlearn.cli import assets, closed_form, experiments, index, learning, runs
 from factlearn.cli.demo import demo
 from factlearn.cli.query import query
 from factlearn.cli.registries import list_
@@ -20,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 learning.add_commands(app)
+closed_form.add_commands(app)
 experiments.add_commands(app)
 app.command()(query)
 app.command()(demo)

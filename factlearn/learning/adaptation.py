@@ -40,6 +40,10 @@ def adapt(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
         RunError: if the run's method cannot measure importance on images, or the place is taken.
     """
     keep_freed_memory()
+    if METHODS.find(run.config.strategy.name).strategy.weighs_labels:
+        from factlearn.learning.weighting import weigh
+
+        return weigh(run, source, out)
     strategy = _adaptable_strategy(run, out)
     problem = problem_class(run.config).of_run(run, load_model(run))
     names = None if source is None or isinstance(source, Path) else tuple(source)

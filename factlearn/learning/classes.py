@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from factlearn.data.classes import ClassSequence, Examples, Pictures, Rows
@@ -188,23 +189,55 @@ class ClassProblem(Problem):
 
     def stage_data(self, stage: Sequence[int]) -> ClassStage:
         """The training images of a stage, under every view that augmentation draws from."""
-        return self._labelled([(task, self.sequence.tasks[task].train) for task in stage])
-
-    def _labelled(self, examples: Sequence[tuple[int, Examples]]) -> ClassStage:
-        """Examples of some tasks."""
         views = augmentation_views(self.config.training) if self.sequence.row_length is None else [PLAIN]
+        return self._labelled([(task, self.sequence.tasks[task].train) for task in stage], views)
+
+    def _labelled(self, examples: Sequence[tuple[int, Examples]], views: Sequence[View]) -> ClassStage:
+        """Examples of some tasks, under some views."""
         tasks = np.concatenate([np.full(len(each), task) for task, each in examples])
         labels = np.concatenate([each.labels for _, each in examples])
-        starts = np.cumsum([0, *(len(task.classes) for task in self.sequence.tasks)])
-        numbers = labels if self.model.suffix.one_head else labels + starts[tasks]
         device = self.model.device
         return ClassStage(
             self._inputs([each for _, each in examples], views),
             torch.from_numpy(tasks).to(device),
             torch.from_numpy(labels).to(device),
             len(views),
-            torch.from_numpy(numbers),
+            torch.from_numpy(self._numbers(tasks, labels)),
         )
+
+    def _numbers(self, tasks: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of classes among those of all tasks; tasks that share a head share its classes too."""
+        starts = np.cumsum([0, *(len(task.classes) for task in self.sequence.tasks)])
+        numbers: NDArray[np.int64] = labels if self.model.suffix.one_head else labels + starts[tasks]
+        return numbers
+
+    def labels(self) -> list[tuple[int, str]]:
+        """Every class with its task; one list where all tasks share a head."""
+        tasks = self.sequence.tasks[:1] if self.model.suffix.one_head else self.sequence.tasks
+        return [(number, name) for number, task in enumerate(tasks) for name in task.classes]
+
+    def numbers_of(self, names: Sequence[str]) -> list[int]:
+        """The numbers of classes."""
+        starts = np.cumsum([0, *(len(task.classes) for task in self.sequence.tasks)]).tolist()
+        return [starts[task] + label for task, label in map(self.sequence.find_class, names)]
+
+    def labelled_photos(self, task: int) -> list[tuple[Path, int]]:
+        """The training photos of a task, each with the number of its class."""
+        train = self.sequence.tasks[task].train
+        numbers = self._numbers(np.full(len(train), task), train.labels).tolist()
+        return list(zip(train.paths, numbers, strict=True)) if isinstance(train, Pictures) else []
+
+    def labelled_images(self, task: int, rows: Sequence[int]) -> ClassStage:
+        """Some of the training images of a task."""
+        train = self.sequence.tasks[task].train
+        assert isinstance(train, Pictures)
+        chosen = replace(train, paths=tuple(train.paths[row] for row in rows), labels=train.labels[list(rows)])
+        return self._labelled([(task, chosen)], (PLAIN,))
+
+    def solving_learner(self, learner: Learner, learned: int) -> Learner:
+        """Open the heads of the first tasks."""
+        self.model.suffix.open = learned
+        return super().solving_learner(learner, learned)
 
     def prepare(self, number: int, stage: Sequence[int], data: StageData) -> Preparation:
         """Open the stage's heads, after measuring what the features are worth to its tasks before learning."""

@@ -106,7 +106,8 @@ def open_images(run: "Run") -> RunImages:
         places = _current_places(run)
         record = record.moved(places)
         first = record.data
-        new = len(places.keys() - {row["id"] for row in record.rows})
+        forgotten = record.about.get("forgotten", 0)  # on purpose: the source may well list them still
+        new = max(len(places.keys() - {row["id"] for row in record.rows}) - forgotten, 0)
         dropped = {Path(row["path"]) for row in record.rows if places and row["id"] not in places}
     compared = [each.compare() for each in (record, *records.values()) if each is not None]
     gone = frozenset().union(*(gone for gone, _ in compared))

@@ -26,10 +26,12 @@ from factlearn.learning.records import about_data, rows_of, write_record
 from factlearn.learning.runs import Run
 from factlearn.learning.seeds import seed_initial_weights
 from factlearn.lifelong.memory import bytes_of
+from factlearn.lifelong.strategy import Learner
 from factlearn.models.embedder import build_embedder
 from factlearn.models.inference import embed_inputs
 from factlearn.models.inputs import Inputs, in_order, open_inputs, shuffled
 from factlearn.models.network import TwoPartModel
+from factlearn.models.preprocess import PLAIN, View
 from factlearn.progress import say
 
 _FAR = 1e3
@@ -173,14 +175,13 @@ class FactProblem(Problem):
         """The photos that a task is learned from."""
         return [sample.path for sample in self._samples([task], "train")]
 
-    def stage_data(self, stage: Sequence[int]) -> FactStage:
+    def stage_data(self, stage: Sequence[int]) -> StageData:
         """The training images of a stage, under every view that augmentation draws from."""
-        return self._labelled(self._samples(stage, "train"), stage)
+        return self._labelled(self._samples(stage, "train"), stage, augmentation_views(self.config.training))
 
-    def _labelled(self, samples: Sequence[Sample], stage: Sequence[int]) -> FactStage:
-        """Images of the facts of a stage."""
+    def _labelled(self, samples: Sequence[Sample], stage: Sequence[int], views: Sequence[View]) -> StageData:
+        """Images of the facts of a stage, under some views."""
         places = self._places(stage)
-        views = augmentation_views(self.config.training)
         vectors, mask = self.language.embed([sample.fact for sample in samples if sample.fact])
         inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
         numbers = torch.tensor([places[sample.fact] for sample in samples if sample.fact])
@@ -188,6 +189,31 @@ class FactProblem(Problem):
         return FactStage(
             inputs, torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device).float(), len(views), numbers
         )
+
+    def labels(self) -> list[tuple[int, str]]:
+        """Every fact with its task."""
+        return [(number, str(fact)) for number, task in enumerate(self.split.tasks) for fact in task.facts]
+
+    def numbers_of(self, names: Sequence[str]) -> list[int]:
+        """The numbers of facts or patterns; a fact that two tasks teach has two."""
+        facts = [Fact.parse(text) for _, text in self.labels()]
+        chosen = set(choose_facts(names, list(dict.fromkeys(facts)), report=say))
+        return [number for number, fact in enumerate(facts) if fact in chosen]
+
+    def labelled_photos(self, task: int) -> list[tuple[Path, int]]:
+        """The training photos of a task, each with the number of its fact."""
+        places = self._places([task])
+        return [(sample.path, places[sample.fact]) for sample in self._samples([task], "train") if sample.fact]
+
+    def labelled_images(self, task: int, rows: Sequence[int]) -> StageData:
+        """Some of the training images of a task."""
+        samples = self._samples([task], "train")
+        return self._labelled([samples[row] for row in rows], [task], (PLAIN,))
+
+    def solving_learner(self, learner: Learner, learned: int) -> Learner:
+        """Tell the learner where the facts of the first tasks are in the language space."""
+        learner.targets = self.targets(learned)
+        return self.importance_learner(learner, None)
 
     def _places(self, stage: Sequence[int]) -> dict[Fact, int]:
         """The number of each fact of a stage among the facts of all tasks, task after task."""

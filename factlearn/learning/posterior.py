@@ -13,12 +13,13 @@ from factlearn.language import LanguageSpace
 from factlearn.learning.classes import ClassStage
 from factlearn.learning.config import FactsConfig
 from factlearn.learning.facts import FactProblem
-from factlearn.learning.problem import Judgement, Preparation, Problem, StageData, augmentation_views
+from factlearn.learning.problem import Judgement, Preparation, Problem, StageData
 from factlearn.learning.runs import Run
 from factlearn.lifelong.strategy import Learner
 from factlearn.models.inputs import in_order, open_inputs
 from factlearn.models.network import TwoPartModel
 from factlearn.models.posterior import PosteriorEmbedder, build_posterior
+from factlearn.models.preprocess import View
 
 
 class PosteriorProblem(FactProblem):
@@ -51,15 +52,11 @@ class PosteriorProblem(FactProblem):
         """Heads are in the order of the tasks, so that another order is refused."""
         Problem.reorder(self, names)
 
-    def stage_data(self, stage: Sequence[int]) -> ClassStage:  # type: ignore[override]
-        """The training images of a stage with the number of each one's fact in its task."""
-        return self._labelled(self._samples(stage, "train"), stage)
-
-    def _labelled(self, samples: Sequence[Sample], stage: Sequence[int]) -> ClassStage:  # type: ignore[override]
+    def _labelled(self, samples: Sequence[Sample], stage: Sequence[int], views: Sequence[View]) -> StageData:
+        """Images of the facts of a stage, each with the number of its fact in its task."""
         numbers = self._places(stage)
         places = {fact: (task, place) for task in stage for place, fact in enumerate(self.split.tasks[task].facts)}
         tasks, labels = np.array([places[sample.fact] for sample in samples if sample.fact], np.int64).reshape(-1, 2).T
-        views = augmentation_views(self.config.training)
         inputs = open_inputs(self.model, [sample.path for sample in samples], views=views)
         device = self.model.device
         return ClassStage(
@@ -87,6 +84,11 @@ class PosteriorProblem(FactProblem):
         suffix.answers = "scores"
         learner.output = "scores"
         return learner
+
+    def solving_learner(self, learner: Learner, learned: int) -> Learner:
+        """Open the heads of the first tasks."""
+        self.model.suffix.open = learned
+        return super().solving_learner(learner, learned)
 
     def judge(self, learned: Sequence[int]) -> Judgement:
         """Embed the test images by the posterior and measure MAP."""

@@ -156,6 +156,30 @@ class Problem(ABC):
         """The training images of a stage."""
 
     @abstractmethod
+    def labels(self) -> list[tuple[int, str]]:
+        """Every fact or class as its task and its name, in the order in which labels are numbered."""
+
+    @abstractmethod
+    def numbers_of(self, names: Sequence[str]) -> list[int]:
+        """The numbers of facts (or patterns) or classes among all labels.
+
+        Raises:
+            FactlearnError: if there is no such fact or class.
+        """
+
+    @abstractmethod
+    def labelled_photos(self, task: int) -> list[tuple[Path, int]]:
+        """The training photos of a task, each with the number of its label; none where it learns from rows."""
+
+    @abstractmethod
+    def labelled_images(self, task: int, rows: Sequence[int]) -> StageData:
+        """Some of the training images of a task, by their places among `labelled_photos`."""
+
+    def solving_learner(self, learner: Learner, learned: int) -> Learner:
+        """Set a learner up to solve for the outputs of the first tasks in closed form."""
+        return self.importance_learner(learner, None)
+
+    @abstractmethod
     def test_inputs(self, stage: Sequence[int]) -> Inputs:
         """The test images of a stage."""
 

@@ -2,8 +2,9 @@
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,6 +16,7 @@ from factlearn.learning.problem import Problem, problem_class
 from factlearn.learning.runs import Run, load_tensors, save_tensors
 from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.lifelong.registry import make_strategy
+from factlearn.lifelong.strategy import Strategy
 from factlearn.progress import say
 
 
@@ -127,7 +129,7 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
     """Learn the stages that are not finished yet, of the first `stop_after` if that is given."""
     fabric = make_fabric(run.config.device, run.config.training.precision)
     strategy = make_strategy(run.config.strategy)
-    stages = strategy.stages(range(len(problem.tasks)))
+    stages = _stages(run, problem, strategy)
     until = len(stages) if stop_after is None else min(stop_after, len(stages))
     finished = run.finished_stages()
     if finished >= until:
@@ -151,23 +153,55 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
         if number == len(stages):
             strategy.after_sequence(learner)
         learned = [task for group in stages[:number] for task in group]
-        judged = problem.judge(learned)
-        run.log(event="evaluation", stage=number, **judged.evaluation.headline())
-        files = {"model": dict(model.suffix.state_dict()), "strategy": strategy.state(), "outputs": judged.outputs}
-        record = {
-            "tasks": [problem.tasks[task] for task in learned],
-            "metric_lines": run.metric_lines(),
-            "seconds": time.monotonic() - started,
-            "model_fingerprint": model.fingerprint(),
-            "memory": {
-                "model_bytes": problem.model_bytes(learned),
-                "training_bytes": memory,
-                "stored_bytes": strategy.memory().stored_bytes,
-            },
-            "evaluation": judged.evaluation.to_json(),
-            **prepared.record,
-        }
-        if problem.images.added:
-            record["added"] = list(problem.images.added)
-        run.finish_stage(number, files, record)
-        say(f"After stage {number}: {judged.evaluation.sentence()}.")
+        finish_stage(run, problem, strategy, number, learned, started, memory, prepared.record)
+
+
+def _stages(run: Run, problem: Problem, strategy: Strategy) -> list[list[int]]:
+    """The tasks of each stage: as they were learned, then as the method learns those that are left."""
+    stages: list[list[int]] = []
+    for number in range(1, run.finished_stages() + 1):
+        learned = [problem.tasks.index(name) for name in run.stage(number)["tasks"]]
+        stages.append([task for task in learned if not any(task in stage for stage in stages)])
+    done = {task for stage in stages for task in stage}
+    return stages + strategy.stages([task for task in range(len(problem.tasks)) if task not in done])
+
+
+def finish_stage(
+    run: Run,
+    problem: Problem,
+    strategy: Strategy,
+    number: int,
+    learned: Sequence[int],
+    started: float,
+    memory: int,
+    about: Mapping[str, Any],
+) -> None:
+    """Judge the network after a stage and keep it.
+
+    Args:
+        learned: all tasks that it knows.
+        started: when the stage began, by `time.monotonic`.
+        memory: the bytes that the strategy held while learning.
+        about: more for the stage's record.
+    """
+    judged = problem.judge(learned)
+    run.log(event="evaluation", stage=number, **judged.evaluation.headline())
+    model = problem.model
+    files = {"model": dict(model.suffix.state_dict()), "strategy": strategy.state(), "outputs": judged.outputs}
+    record = {
+        "tasks": [problem.tasks[task] for task in learned],
+        "metric_lines": run.metric_lines(),
+        "seconds": time.monotonic() - started,
+        "model_fingerprint": model.fingerprint(),
+        "memory": {
+            "model_bytes": problem.model_bytes(learned),
+            "training_bytes": memory,
+            "stored_bytes": strategy.memory().stored_bytes,
+        },
+        "evaluation": judged.evaluation.to_json(),
+        **about,
+    }
+    if problem.images.added:
+        record["added"] = list(problem.images.added)
+    run.finish_stage(number, files, record)
+    say(f"After stage {number}: {judged.evaluation.sentence()}.")

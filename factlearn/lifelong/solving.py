@@ -1,9 +1,9 @@
-"""Ridge regression from sums alone: the weights, the shrinkage, and the temperature of a posterior.
+"""Ridge regression from sums: the weights, the shrinkage, and how likely images are under the solution without them.
 
     W = (A + shrinkage * mean ||h||^2 * I)^-1 B,   A = sum [h, 1][h, 1]^T,   B = sum [h, 1] t^T
 
-The bias, in the last row of W, is not shrunk. No image is needed and none is looked at, so what is found does not
-depend on the order in which images came.
+The bias, in the last row of W, is not shrunk. Weights and shrinkage need no image, so they do not depend on the order
+in which images came. No test image is ever looked at.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from factlearn.errors import ModelError
-from factlearn.lifelong.sums import Moments
+from factlearn.lifelong.sums import Moments, with_one
 
 SHRINKAGES = tuple(10 ** (exponent / 4) for exponent in range(-12, 13))
-TEMPERATURES = tuple(10 ** (exponent / 20) for exponent in range(-50, 1))
-_DRAWS = 8192
+TEMPERATURES = tuple(10 ** (exponent / 10) for exponent in range(-25, 1))
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,18 @@ class Solution:
     Attributes:
         weights: [features + 1, outputs], the bias in the last row.
         shrinkage: the one used.
-        freedom: effective number of parameters per output, the trace of the hat matrix.
+        factor: the Cholesky factor of the shrunk A.
     """
 
     weights: Tensor
     shrinkage: float
-    freedom: float
+    factor: Tensor
+
+    def left_out(self, features: Tensor, targets: Tensor) -> Tensor:
+        """What images that were learned would be given had each not been (leave-one-out, in closed form)."""
+        rows, wanted = with_one(features.to(self.factor)), targets.to(self.factor)
+        leverage = (rows.T * torch.cholesky_solve(rows.T, self.factor)).sum(0).clamp_max(1 - 1e-6)
+        return wanted - (wanted - rows @ self.weights) / (1 - leverage[:, None])
 
 
 def solve(moments: Moments, targets: Tensor, shrinkage: float | str) -> Solution:
@@ -49,9 +54,7 @@ def solve(moments: Moments, targets: Tensor, shrinkage: float | str) -> Solution
         squares = (moments.counts * targets.square().sum(1)).sum()
         shrinkage = cross_validated(moments.gram, cross, squares)
     factor = shrunk_factor(moments.gram, float(shrinkage))
-    weights = torch.cholesky_solve(cross, factor)
-    freedom = float(torch.cholesky_solve(moments.gram, factor).diagonal().sum())
-    return Solution(weights, float(shrinkage), freedom)
+    return Solution(torch.cholesky_solve(cross, factor), float(shrinkage), factor)
 
 
 def shrunk_factor(gram: Tensor, shrinkage: float) -> Tensor:
@@ -99,34 +102,7 @@ def cross_validated(gram: Tensor, cross: Tensor, squares: Tensor) -> float:
     return SHRINKAGES[min(range(len(errors)), key=errors.__getitem__)]
 
 
-def likely_temperature(moments: Moments, solution: Solution) -> float:
-    """The temperature under which images would be likeliest, each by the solution without it, from the sums alone.
-
-    An image of label f has scores that are normal around its label's mean score, with the covariance that images have
-    within labels. Scores without the image itself are further from the indicators than those with it, by n / (n -
-    freedom), as in generalised cross-validation. The draws are the same every time.
-    """
-    counts = moments.counts
-    known = counts > 0
-    weights = solution.weights
-    means = (moments.rows[known] / counts[known, None]) @ weights
-    scaled = moments.rows[known] / counts[known, None].sqrt()
-    count = float(counts.sum())
-    within = weights.T @ (moments.gram - scaled.T @ scaled) @ weights / count
-    jitter = 1e-9 * float(within.diagonal().mean()) + 1e-15
-    within.diagonal().add_(jitter)
-    factor, failed = torch.linalg.cholesky_ex(within)
-    if failed:
-        factor = within.diagonal().clamp_min(0).sqrt().diag()
-    labels = known.nonzero().flatten()
-    draws = max(_DRAWS // len(labels), 2)
-    noise = torch.randn(draws, len(counts), generator=torch.Generator().manual_seed(0), dtype=within.dtype) @ factor.T
-    stretch = count / max(count - solution.freedom, 0.01 * count)
-    grid = torch.tensor(TEMPERATURES, dtype=within.dtype)
-    total = torch.zeros_like(grid)
-    for place, label in enumerate(labels.tolist()):
-        scores = (means[place] + noise) * stretch
-        scores[:, label] += 1 - stretch
-        for number, temperature in enumerate(TEMPERATURES):
-            total[number] -= counts[label] * (scores / temperature).log_softmax(1)[:, label].mean()
-    return TEMPERATURES[int(total.argmin())]
+def unlikeliness(scores: Tensor, labels: Tensor) -> Tensor:
+    """Minus the log-likelihood of each image's label under the softmax of its scores, at each of `TEMPERATURES`."""
+    chances = [(scores / temperature).log_softmax(1) for temperature in TEMPERATURES]
+    return -torch.stack([each.gather(1, labels[:, None])[:, 0] for each in chances], dim=1)

@@ -18,7 +18,7 @@ at the start of the task must then come from its state, because theta has change
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -84,7 +84,13 @@ class Learner:
 
 
 class Strategy:
-    """A lifelong method; this base class does nothing at any moment, which is FineTune."""
+    """A lifelong method; this base class does nothing at any moment, which is FineTune.
+
+    Attributes:
+        weighs_labels: whether a run is adapted by giving chosen facts or classes more weight, not by importance.
+    """
+
+    weighs_labels: ClassVar[bool] = False
 
     @classmethod
     def of(cls, config: Any) -> Self:

@@ -115,10 +115,20 @@ class Sums:
         return Moments(gram, rows)
 
     def without(self, labels: Iterable[int]) -> "Sums":
-        """The sums with these labels' rows dropped and the others renumbered; the scatter stays as it is."""
+        """The sums with these labels dropped and the others renumbered.
+
+        Images of theirs that were not taken out before stay in the second moments, as images of no label.
+        """
         dropped = set(labels)
         kept = [label for label in range(len(self)) if label not in dropped]
-        return Sums(self.totals[kept], self.groups[kept], dict(self.scatter))
+        rest = Sums(self.totals[kept], self.groups[kept])
+        for group, triangle in self.scatter.items():
+            total = rest._total(group)
+            if total[-1] > 0:
+                moved = total[-1] != self._total(group)[-1]
+                raw = _uncentre(unpacked(triangle), self._total(group), 1) if moved else None
+                rest.scatter[group] = triangle if raw is None else packed(_uncentre(raw, total, -1))
+        return rest
 
     def joined(self, other: "Sums", places: Tensor) -> "Sums":
         """The sums of both; `places` has the number that each label of the other gets here."""

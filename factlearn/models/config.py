@@ -23,6 +23,8 @@ class ModelConfig(Section):
     """The last convolutional block that does not learn, such as conv4."""
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (4096, 4096)
     """Widths of the shared fully connected layers."""
+    random_features: int = Field(0, ge=0, le=20_000)
+    """Number of random ReLU features, which never learn, appended to what the outputs see; made for ridge."""
     dropout: float = Field(0.5, ge=0, lt=1)
     blocks: int | None = Field(None, ge=1)
     """How many convolutional blocks are used; all if not given. The last one loses the detail of small drawings."""

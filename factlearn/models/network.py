@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from factlearn.errors import ModelError
 from factlearn.files import fingerprint
 from factlearn.models.config import ModelConfig
+from factlearn.models.random_features import RandomFeatures
 
 _STANDARD = 0.1
 Suffix = TypeVar("Suffix", bound="LearningPart")
@@ -83,7 +84,8 @@ class LearningPart(nn.Module):
             layers += [nn.Linear(width, each), nn.ReLU(), nn.Dropout(config.dropout)]
             width = each
         self.shared = nn.Sequential(*layers)
-        self.width = width
+        self.random = RandomFeatures(width, config.random_features) if config.random_features else None
+        self.width = width + config.random_features
 
     def fit(self, inputs: Iterable[Tensor]) -> None:
         """Fix the statistics that the features are standardised by, from the first images to be learned."""
@@ -99,7 +101,8 @@ class LearningPart(nn.Module):
         features = self.pool(self.convolutions(activations))
         if self.standardise is not None:
             features = self.standardise(features)
-        return self.shared(features.flatten(1))  # type: ignore[no-any-return]
+        shared: Tensor = self.shared(features.flatten(1))
+        return shared if self.random is None else self.random(shared)  # type: ignore[no-any-return]
 
 
 class Taps(nn.Sequential):
