@@ -35,16 +35,22 @@ _PERCENT = 100.0
 Learned = dict[str, dict[str, list[RunResult]]]
 
 
-@experiment(
-    "learning-objects",
-    "Table 6, its regime",
-    "Object tasks with convolutions that learn, and with frozen ones",
-    folder=True,
-)
+@experiment("learning-objects", "Table 6, its regime", "Object tasks with convolutions that learn", folder=True)
 def objects(request: Request, outcome: Outcome) -> None:
     """Every method on the long sequence: emoji-8, or a folder of object tasks."""
+    _objects(request, outcome, {"learning": request.seeds})
+
+
+@experiment(
+    "learning-frozen", "Table 6, two regimes", "Object tasks: convolutions that learn beside frozen ones", folder=True
+)
+def objects_in_both_regimes(request: Request, outcome: Outcome) -> None:
+    """The same beside the same network with its convolutions frozen, which is quick."""
+    _objects(request, outcome, {"learning": request.seeds, "frozen": min(FROZEN_SEEDS, request.seeds)})
+
+
+def _objects(request: Request, outcome: Outcome, regimes: Mapping[str, int]) -> None:
     outcome.setting = f"{_object_data(request)}, {request.size(request.seeds)}"
-    regimes = {"learning": request.seeds, "frozen": min(FROZEN_SEEDS, request.seeds)}
     methods, sets = request.chosen(EVERY), _object_sets(request)
     learned = _learn(request, _object_config(request), methods, sets, _object_data(request), regimes)
     outcome.tables.append(regime_table(learned, "Average accuracy at the end, percent", _PERCENT, 1))
@@ -108,25 +114,32 @@ def posterior(request: Request, outcome: Outcome) -> None:
     _facts(request, outcome, "posterior", list(KINDS), PHOTOS)
 
 
-@experiment(
-    "learning-photos", "Table 4, our readout", "Four tasks of your photos: a layer that learns on frozen features"
-)
+@experiment("learning-photos", "Table 4, our readout", "Four random tasks, a layer that learns on frozen features")
 def photos(request: Request, outcome: Outcome) -> None:
     """What closes the gap between FineTune and Joint with good frozen features and a layer that learns on them."""
-    path = shipped("photos_learning.yaml")
-    data = [f"data.manifest={Path(request.data).resolve()}"]
+    _photos(request, outcome, "random")
+
+
+@experiment(
+    "learning-photos-meaning", "Table 4, our readout", "Four tasks by meaning, a layer learns on frozen features"
+)
+def photos_by_meaning(request: Request, outcome: Outcome) -> None:
+    """The same on tasks by meaning."""
+    _photos(request, outcome, "agglomerative")
+
+
+def _photos(request: Request, outcome: Outcome, kind: str) -> None:
+    sets = [f"data.manifest={Path(request.data).resolve()}", f"tasks.method={kind}"]
     if request.data == "emoji":
-        data = ["data={source: emoji}", "model.fit=squash"]
-    for kind, words in KINDS.items():
-        sets = [*data, f"tasks.method={kind}"]
-        group = request.out / "learning" / f"photos-{request.data_name}-{kind}"
-        cells = {
-            method: [_photo_cell(group, path, method, seed, sets) for seed in range(request.seeds)]
-            for method in request.chosen(PHOTOS)
-        }
-        learned = {"hidden layer learning": request.learn_groups(cells)}
-        outcome.tables.append(regime_table(learned, f"Four {words}, MAP at the end", 1.0, 3))
-        statements(outcome, words, learned["hidden layer learning"], 1.0)
+        sets = ["data={source: emoji}", "model.fit=squash", f"tasks.method={kind}"]
+    group, path = request.out / "learning" / f"photos-{request.data_name}-{kind}", shipped("photos_learning.yaml")
+    cells = {
+        method: [_photo_cell(group, path, method, seed, sets) for seed in range(request.seeds)]
+        for method in request.chosen(PHOTOS)
+    }
+    learned = {"hidden layer learning": request.learn_groups(cells)}
+    outcome.tables.append(regime_table(learned, f"Four {KINDS[kind]}, MAP at the end", 1.0, 3))
+    statements(outcome, KINDS[kind], learned["hidden layer learning"], 1.0)
 
 
 def _photo_cell(group: Path, path: Path, method: str, seed: int, sets: Sequence[str]) -> Cell:

@@ -47,7 +47,7 @@ def small(shapes_config, place, cache, monkeypatch, tmp_path):
 
 
 def test_both_regimes_stand_side_by_side(small):
-    outcome, _ = run_experiment("learning-objects", small)
+    outcome, _ = run_experiment("learning-frozen", small)
     table = outcome.tables[0]
     assert table.rows == ["FineTune", "MAS", "Drift (closed form)", "Joint"]
     assert table.columns[0] == "learning"
