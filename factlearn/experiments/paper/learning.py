@@ -201,7 +201,7 @@ def _object_config(request: Request) -> str:
 
 
 def _object_data(request: Request) -> str:
-    return "emoji-8" if request.data == "emoji" else Path(request.data).resolve().name
+    return "emoji-8" if request.data == "emoji" else Path(request.data).absolute().name
 
 
 def _root(request: Request) -> list[str]:
@@ -228,7 +228,9 @@ def regime_table(learned: Learned, title: str, scale: float, digits: int) -> Pap
             entries.append(entry(row, regime, None, [scale * (result.whole()[-1] or 0.0) for result in results]))
             if results and {"finetune", "joint"} <= methods.keys():
                 low, high = (mean(_ends(methods[each])) for each in ("finetune", "joint"))
-                entries.append(Entry(row, f"{regime}: gap closed", None, gap_closed(mean(_ends(results)), low, high)))
+                share = gap_closed(mean(_ends(results)), low, high)
+                gap = None if share is None else scale * share
+                entries.append(Entry(row, f"{regime}: gap closed{', %' if scale == _PERCENT else ''}", None, gap))
             lost = [scale * found.average for result in results if (found := result.forgetting())]
             entries.append(entry(row, f"{regime}: forgetting", None, lost))
     return PaperTable(title, entries, digits=digits, note="mean ± deviation over seeds")

@@ -51,8 +51,8 @@ def test_both_regimes_stand_side_by_side(small):
     table = outcome.tables[0]
     assert table.rows == ["FineTune", "MAS", "Drift (closed form)", "Joint"]
     assert table.columns[0] == "learning"
-    assert "frozen: gap closed" in table.columns
-    assert table.cell("Joint", "frozen: gap closed") in ("1.0", "-")
+    assert "frozen: gap closed, %" in table.columns
+    assert table.cell("Joint", "frozen: gap closed, %") in ("100.0", "-")
     assert outcome.runs == 8
     assert any(statement.text == "learning: MAS above FineTune" for statement in outcome.statements)
 
