@@ -252,10 +252,11 @@ def statements(outcome: Outcome, where: str, methods: Mapping[str, Sequence[RunR
 
 
 def clearly_above(one: Sequence[float], other: Sequence[float]) -> bool | None:
-    """Whether the mean of one is above the other's; None if they differ by less than the larger deviation."""
-    spread = max((stdev(values) if len(values) > 1 else 0.0) for values in (one, other))
+    """Whether one mean is above the other; None if they differ by less than the larger deviation, or for one seed."""
+    if min(len(one), len(other)) < 2:
+        return None
     difference = mean(one) - mean(other)
-    return None if abs(difference) <= spread else difference > 0
+    return None if abs(difference) <= max(stdev(one), stdev(other)) else difference > 0
 
 
 def _spread(values: Sequence[float], digits: int) -> str:

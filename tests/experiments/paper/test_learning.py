@@ -17,7 +17,7 @@ def test_one_is_above_the_other_only_by_more_than_the_larger_deviation():
     assert clearly_above([0.5, 0.6], [0.1, 0.2]) is True
     assert clearly_above([0.1, 0.2], [0.5, 0.6]) is False
     assert clearly_above([0.5, 0.6], [0.5, 0.56]) is None
-    assert clearly_above([0.5], [0.4]) is True
+    assert clearly_above([0.5], [0.4]) is None
 
 
 def test_every_method_but_the_costliest_is_compared():
