@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 
 from factlearn.data.tasks import choose_facts
@@ -24,12 +23,10 @@ from factlearn.files import atomic_directory, atomic_write, write_json
 from factlearn.learning.config import parse_config
 from factlearn.learning.problem import Problem, problem_class
 from factlearn.learning.records import Record, Row, write_record
-from factlearn.learning.resolving import closed_form_of, feature_tensors, reopened, solve_stage
+from factlearn.learning.resolving import closed_form_of, feature_tensors, labelled_learner, reopened, solve_stage
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
 from factlearn.lifelong.ridge import Ridge
-from factlearn.lifelong.strategy import Learner
-from factlearn.models.inputs import Reiterable
 from factlearn.progress import say
 
 _KEPT = ("config.yaml", "run.json", "tasks.json", "frozen.safetensors", "data", "added", "language")
@@ -149,12 +146,8 @@ def _take_out(run: Run, problem: Problem, strategy: Ridge, chosen: Forgotten, le
     if lost:
         say(f"{len(lost)} photos are gone: what they added to the sums stays, but belongs to no fact or class.")
     _note_statistics(run, problem, rows)
-    suffix = problem.model.suffix
     for task, places in rows.items():
-        data = problem.labelled_images(task, places)
-        batches = Reiterable(lambda data=data: data.labelled_batches(run.config.evaluation.batch_size))  # type: ignore[misc]
-        learner = Learner(suffix, torch.optim.SGD(suffix.parameters(), lr=1.0), task, batches)
-        strategy.add(problem.solving_learner(learner, learned), sign=-1)
+        strategy.add(labelled_learner(problem, task, places, learned), sign=-1)
     return sum(map(len, rows.values())) + len(lost)
 
 

@@ -17,9 +17,18 @@ from factlearn.errors import RunError
 from factlearn.facts import Fact
 from factlearn.files import atomic_directory, write_json
 from factlearn.learning.facts import save_language
+from factlearn.learning.problem import Problem
 from factlearn.learning.records import Record, Row, write_record
-from factlearn.learning.resolving import check_out, closed_form_of, feature_tensors, reopened, solve_stage
+from factlearn.learning.resolving import (
+    check_out,
+    closed_form_of,
+    feature_tensors,
+    labelled_learner,
+    reopened,
+    solve_stage,
+)
 from factlearn.learning.runs import Run
+from factlearn.lifelong.ridge import Ridge
 
 _SAME = ("learn", "model", "language", "strategy")
 Records = Mapping[str, tuple[list[Row], dict[str, Any]]]
@@ -57,8 +66,21 @@ def merge(run: Run, other: Run, out: Path) -> Run:
         problem = reopened(fresh, features)
         merged = [*run.description().get("merged", ()), str(other.folder)]
         write_json(folder / "run.json", {**run.description(), "merged": merged})
+        _measure_likelihoods(fresh, problem, strategy)
         solve_stage(fresh, problem, strategy, run.finished_stages() + 1, len(fresh.task_names()))
     return Run.open(out)
+
+
+def _measure_likelihoods(run: Run, problem: Problem, strategy: Ridge) -> None:
+    """Measure anew, among the facts of both runs, how likely photos are, if all of them are still there."""
+    tasks = range(len(problem.tasks))
+    photos = [problem.labelled_photos(task) for task in tasks]
+    changed = run.images.gone | run.images.edited
+    if not len(strategy.unlikely) or any(path in changed for each in photos for path, _ in each):
+        return
+    strategy.unlikely = torch.zeros_like(strategy.unlikely)
+    for task in tasks:
+        strategy.measure_likelihood(labelled_learner(problem, task, range(len(photos[task])), len(tasks)))
 
 
 def _check_configs(run: Run, other: Run) -> None:

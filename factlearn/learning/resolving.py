@@ -1,7 +1,7 @@
 """Solving a run's outputs again from its sums: what forgetting, merging and another readout have in common."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from factlearn.learning.training import finish_stage
 from factlearn.lifelong.registry import METHODS, make_strategy
 from factlearn.lifelong.ridge import Ridge
 from factlearn.lifelong.strategy import Learner
-from factlearn.models.inputs import in_order
+from factlearn.models.inputs import Reiterable, in_order
 
 _OUTPUTS = ("heads.", "fork.", "units", "temperature")
 
@@ -57,6 +57,15 @@ def reopened(run: Run, features: Mapping[str, Tensor]) -> Problem:
     below = {name: each for name, each in features.items() if not name.startswith(start)}
     model.suffix.load_state_dict({**model.suffix.state_dict(), **below})
     return kind.of_run(run, model.eval())
+
+
+def labelled_learner(problem: Problem, task: int, rows: Sequence[int], learned: int) -> Learner:
+    """A learner of some of a task's training photos (`Problem.labelled_images`), once the first tasks are learned."""
+    data = problem.labelled_images(task, rows)
+    batches = Reiterable(lambda: data.labelled_batches(problem.config.evaluation.batch_size))
+    suffix = problem.model.suffix
+    learner = Learner(suffix, torch.optim.SGD(suffix.parameters(), lr=1.0), task, batches)
+    return problem.solving_learner(learner, learned)
 
 
 def solve_stage(

@@ -10,17 +10,20 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, write_json
 from factlearn.learning.problem import problem_class
-from factlearn.learning.resolving import check_out, closed_form_of, feature_tensors, reopened, solve_stage
+from factlearn.learning.resolving import (
+    check_out,
+    closed_form_of,
+    feature_tensors,
+    labelled_learner,
+    reopened,
+    solve_stage,
+)
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
-from factlearn.lifelong.strategy import Learner
 from factlearn.lifelong.sums import Sums
-from factlearn.models.inputs import Reiterable
 from factlearn.progress import say
 
 
@@ -38,7 +41,7 @@ def weigh(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
     numbers = set(problem.numbers_of(source))
     finished = run.finished_stages()
     learned = len(run.stage(finished)["tasks"])
-    suffix, changed = problem.model.suffix, run.images.gone | run.images.edited
+    changed = run.images.gone | run.images.edited
     strategy.protected = Sums()
     gone = 0
     for task in range(learned):
@@ -46,10 +49,7 @@ def weigh(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
         rows = [row for row, (path, number) in enumerate(photos) if number in numbers and path not in changed]
         gone += sum(number in numbers for _, number in photos) - len(rows)
         if rows:
-            data = problem.labelled_images(task, rows)
-            batches = Reiterable(lambda data=data: data.labelled_batches(run.config.evaluation.batch_size))  # type: ignore[misc]
-            learner = Learner(suffix, torch.optim.SGD(suffix.parameters(), lr=1.0), task, batches)
-            strategy.protect(problem.solving_learner(learner, learned))
+            strategy.protect(labelled_learner(problem, task, rows, learned))
     if not strategy.protected.count:
         raise RunError(f"None of the learned photos of {', '.join(source)} exists any more; restore some.")
     if gone:

@@ -87,13 +87,13 @@ class Ridge(Strategy):
         """Add the task's images to the sums and solve for the outputs."""
         self.add(learner)
         if learner.targets is not None or _temperature(learner.module) is not None:
-            self._measure_likelihood(learner)
+            self.measure_likelihood(learner)
         self.solve(learner)
 
     def add(self, learner: Learner, *, sign: int = 1) -> None:
         """Add the learner's images to the sums; `sign=-1` takes them out again."""
         if sign < 0 and len(self.unlikely):
-            self._measure_likelihood(learner, sign)
+            self.measure_likelihood(learner, sign)
         self.sums.add(self._labelled_features(learner), sign=sign)
         if sign < 0 and len(self.protected):
             weighed = self.protected.totals[:, -1] > 0
@@ -108,7 +108,7 @@ class Ridge(Strategy):
     def _extend_protected(self) -> None:
         self.protected.extend(self.sums.groups, self.sums.totals.shape[1] - 1)
 
-    def _measure_likelihood(self, learner: Learner, sign: int = 1) -> None:
+    def measure_likelihood(self, learner: Learner, sign: int = 1) -> None:
         """Measure how likely the learner's images are, each by the scores that are found without it."""
         solution = self._scores(len(self.sums))
         new = self.unlikely.new_zeros(len(self.sums) - len(self.unlikely), len(TEMPERATURES))
@@ -199,7 +199,7 @@ class Ridge(Strategy):
 
     def state(self) -> dict[str, Tensor]:
         """The sums."""
-        own = {"targets": self.targets, "unlikely": self.unlikely}
+        own = {"targets": self.targets.nan_to_num(torch.inf), "unlikely": self.unlikely}  # NaN equals not even itself
         kept = {"sums": self.sums.state(), "protected": self.protected.state()}
         return labelled(**kept, own={name: each for name, each in own.items() if len(each)})
 
@@ -214,7 +214,8 @@ class Ridge(Strategy):
         self.sums = Sums.of_state(group_of(state, "sums"))
         self.protected = Sums.of_state(group_of(state, "protected"))
         own = group_of(state, "own")
-        self.targets = own.get("targets", torch.zeros(0))
+        targets = own.get("targets", torch.zeros(0))
+        self.targets = targets.masked_fill(targets.isinf(), torch.nan)
         self.unlikely = own.get("unlikely", torch.zeros(0, len(TEMPERATURES), dtype=WIDE))
 
 

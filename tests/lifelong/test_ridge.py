@@ -253,3 +253,14 @@ def test_the_temperature_is_that_of_the_likelihood_without_each_image():
     losses = [float(F.cross_entropy(scores / value, labels, reduction="sum")) for value in TEMPERATURES]
     np.testing.assert_allclose(strategy.unlikely.sum(0).numpy(), losses, rtol=1e-3)
     assert float(module.temperature) == pytest.approx(TEMPERATURES[int(np.argmin(losses))])
+
+
+def test_memory_grows_with_labels_by_one_row_each_and_not_with_images():
+    strategy = Ridge(0.3)
+    sizes = []
+    for order in ((0,), (0,), (0, 1)):
+        learn_heads(order, strategy)
+        sizes.append(strategy.memory().stored_bytes)
+    row = 8 * (12 + 1 + 1 + len(TEMPERATURES))  # the sum of its features, count, group and likelihoods
+    assert sizes[1] == sizes[0]
+    assert sizes[2] == sizes[0] + 2 * row
