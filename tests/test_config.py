@@ -86,7 +86,8 @@ def test_every_config_of_the_project_is_valid_at_every_scale(name, scale):
     from factlearn.learning.config import load_config, parse_config
 
     text = (CONFIGS / name).read_text()
-    missing = ["data.manifest=photos.csv"] if "source: manifest" in text else []
+    missing = ["data.manifest=photos.csv"] if "\n  source: manifest" in text else []
+    missing += ["data.root=objects"] if "\n  source: folder" in text else []
     config = load_config(CONFIGS / name, [*missing, f"scale={scale}"])
     assert config.scale == scale
     assert parse_config(yaml.safe_load(config.to_yaml()), "test") == config

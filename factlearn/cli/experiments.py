@@ -103,18 +103,36 @@ def tune(
     rates: Annotated[str, typer.Option(help="Learning rates to try, comma-separated; around the config's own.")] = "",
     lambdas: Annotated[str, typer.Option(help="Lambdas to try, comma-separated; 0.1 to 1000 if not given.")] = "",
     accept: Annotated[float, typer.Option(help="Share of the score without penalty that is acceptable.")] = 0.95,
+    rule: Annotated[
+        str,
+        typer.Option(help="new: by the second task alone; end: the best at the end, by decades from the config's own."),
+    ] = "new",
+    tasks: Annotated[int, typer.Option(min=2, help="Number of tasks to learn with --rule end.")] = 3,
     out: Annotated[Path | None, typer.Option(help="Where the trials are kept; runs/tune/NAME if not given.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Choose learning rate and lambda: the largest lambda with acceptable performance on the new task."""
+    """Choose learning rate and lambda: the largest lambda with acceptable performance on the new task.
+
+    With --rule end, lambda alone: the best at the end of the first tasks, on held-out training images of all of them.
+    """
+    from factlearn.errors import ConfigError
     from factlearn.learning.config import load_config
+
+    if rule not in ("new", "end"):
+        raise ConfigError(f"--rule is new or end, not {rule!r}.")
 
     loaded = load_config(config, set_ or ())
     from factlearn.cli.tables.experiments import tuning_table
     from factlearn.experiments import tuning
 
     tried = {"rates": _numbers(rates, "--rates"), "strengths": _numbers(lambdas, "--lambdas") or tuning.STRENGTHS}
-    found = tuning.tune(loaded, out or Path("runs/tune") / config.stem, accept=accept, **tried)
+    place = out or Path("runs/tune") / config.stem
+    if rule == "end":
+        from factlearn.experiments.decades import tune_by_decades
+
+        found = tune_by_decades(loaded, place, tasks=tasks)
+    else:
+        found = tuning.tune(loaded, place, accept=accept, **tried)
     if json:
         show_json({"chosen": found.overrides(), **dataclasses.asdict(found)})
         return

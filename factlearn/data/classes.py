@@ -137,13 +137,38 @@ class ClassSequence:
 
 
 def task_of(
-    name: str, train: Sequence[tuple[Path, str]], test: Sequence[tuple[Path, str]], root: Path, limit: int | None = None
+    name: str,
+    train: Sequence[tuple[Path, str]],
+    test: Sequence[tuple[Path, str]],
+    root: Path,
+    limit: int | None = None,
+    images: int | None = None,
 ) -> ClassTask:
-    """A task of the classes that have images on both sides, at most `limit` of them, evenly spread."""
+    """A task of the classes that have images on both sides, at most `limit` of them, evenly spread.
+
+    Args:
+        images: at most this many training images of each class, evenly spread; all if not given.
+    """
     classes = sorted({label for _, label in train} & {label for _, label in test})
     if limit is not None and limit < len(classes):
         classes = [classes[place * len(classes) // limit] for place in range(limit)]
+    if images is not None:
+        train = _thinned(train, images)
     return ClassTask(name, tuple(classes), _pictures(train, classes, root), _pictures(test, classes, root))
+
+
+def _thinned(samples: Sequence[tuple[Path, str]], images: int) -> list[tuple[Path, str]]:
+    """At most so many samples of each label, evenly spread, in their order."""
+    by_label: dict[str, list[int]] = {}
+    for place, (_, label) in enumerate(samples):
+        by_label.setdefault(label, []).append(place)
+    kept = sorted(
+        places[number * len(places) // count]
+        for places in by_label.values()
+        for count in (min(images, len(places)),)
+        for number in range(count)
+    )
+    return [samples[place] for place in kept]
 
 
 def choose_tasks(tasks: Sequence[str], wanted: Sequence[str] | None, source: str) -> list[str]:

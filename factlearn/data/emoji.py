@@ -11,14 +11,14 @@ from typing import Literal
 from factlearn.config import shipped
 from factlearn.data.emoji_facts import ALIASES, fact_of_name
 from factlearn.data.emoji_pictures import NOTICE, Emoji, emoji_samples
-from factlearn.data.registry import SourceConfig, source
+from factlearn.data.registry import FactSourceConfig, source
 from factlearn.data.samples import FactDataset
 from factlearn.facts import Fact, FactQuery, Relevance, read_patterns
 
 _SKIN_TONE = re.compile(r" (?:medium-light|medium-dark|medium|light|dark) skin tone")
 
 
-class EmojiConfig(SourceConfig):
+class EmojiConfig(FactSourceConfig):
     """Emoji facts."""
 
     source: Literal["emoji"] = "emoji"
@@ -35,7 +35,8 @@ class EmojiConfig(SourceConfig):
 )
 def open_emoji(config: EmojiConfig, seed: int) -> FactDataset:
     """The emoji facts; fetches the asset `emoji-pictures` if it is not cached."""
-    return FactDataset("emoji", tuple(emoji_samples(config.vendors, _emoji())), dict(ALIASES))
+    samples = tuple(emoji_samples(config.vendors, _emoji()))
+    return FactDataset("emoji", samples, dict(ALIASES)).limited(config.facts, config.images)
 
 
 def _emoji() -> Iterator[Emoji]:

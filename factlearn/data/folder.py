@@ -44,6 +44,8 @@ class FolderConfig(TaskFoldersConfig):
     source: Literal["folder"] = "folder"
     test_share: float = Field(0.3, gt=0, lt=1)
     """The part of each class that is for testing, where a task's folder is not split into train and test."""
+    images: int | None = Field(None, ge=1)
+    """At most this many training images per class, evenly spread; all if not given."""
 
 
 @source("folder", learn="classes", config=FolderConfig, summary="your own images, one folder per task and class")
@@ -55,11 +57,13 @@ def open_folder(config: FolderConfig, seed: int) -> ClassSequence:
     """
     root = config.root
     names = choose_tasks(_subfolders(root, "tasks"), config.tasks, str(root))
-    tasks = (folder_task(root / name, name, config.classes, config.test_share) for name in names)
+    tasks = (folder_task(root / name, name, config.classes, config.test_share, config.images) for name in names)
     return ClassSequence(root.name, tuple(tasks))
 
 
-def folder_task(folder: Path, name: str, classes: int | None = None, test_share: float = 0.3) -> ClassTask:
+def folder_task(
+    folder: Path, name: str, classes: int | None = None, test_share: float = 0.3, images: int | None = None
+) -> ClassTask:
     """The task in one folder."""
     inside = _subfolders(folder, "classes")
     side = next((each for each in _TEST_SIDES if each in inside), None)
@@ -70,7 +74,7 @@ def folder_task(folder: Path, name: str, classes: int | None = None, test_share:
             raise DatasetError(f"The class {missing!r} has no images in {folder / lacks}; add some or remove it.")
     else:
         train, test = split_by_name(_labelled(folder), folder, test_share)
-    return task_of(name, train, test, folder, classes)
+    return task_of(name, train, test, folder, classes, images)
 
 
 def _subfolders(folder: Path, what: str) -> list[str]:

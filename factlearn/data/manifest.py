@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from factlearn.config import Located
 from factlearn.data.checking import listed, readable
-from factlearn.data.registry import SourceConfig, source
+from factlearn.data.registry import FactSourceConfig, source
 from factlearn.data.rows import COLUMNS, OPTIONAL, Row, read_rows
 from factlearn.data.samples import SPLITS, FactDataset, Sample
 from factlearn.data.splitting import with_split
@@ -25,7 +25,7 @@ from factlearn.progress import say
 OnError = Literal["refuse", "skip"]
 
 
-class ManifestConfig(SourceConfig):
+class ManifestConfig(FactSourceConfig):
     """A manifest."""
 
     source: Literal["manifest"] = "manifest"
@@ -38,7 +38,8 @@ class ManifestConfig(SourceConfig):
 
     def open_remaining(self, seed: int) -> FactDataset:
         """The rows that can be used now."""
-        return read_manifest(self.manifest, root=self.root, on_error="skip", seed=seed)
+        dataset = read_manifest(self.manifest, root=self.root, on_error="skip", seed=seed)
+        return dataset.limited(self.facts, self.images)
 
     @model_validator(mode="before")
     @classmethod
@@ -52,7 +53,7 @@ class ManifestConfig(SourceConfig):
 def open_manifest(config: ManifestConfig, seed: int) -> FactDataset:
     """The facts that a section asks for; images are decoded first only if the damaged ones are to be skipped."""
     dataset = read_manifest(config.manifest, root=config.root, on_error=config.on_error, seed=seed, report=say)
-    return readable(dataset, say) if config.on_error == "skip" else dataset
+    return (readable(dataset, say) if config.on_error == "skip" else dataset).limited(config.facts, config.images)
 
 
 def read_manifest(

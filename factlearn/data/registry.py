@@ -39,6 +39,15 @@ class SourceConfig(Section):
         return open_source(self, seed)
 
 
+class FactSourceConfig(SourceConfig):
+    """The base of the sections of sources of facts."""
+
+    facts: int | None = Field(None, ge=2)
+    """At most this many facts, evenly spread over the alphabet; all if not given."""
+    images: int | None = Field(None, ge=1)
+    """At most this many training images per fact, evenly spread; all if not given."""
+
+
 class ClassSourceConfig(SourceConfig):
     """The base of the sections of sources of classes."""
 

@@ -89,6 +89,23 @@ class FactDataset:
                 kept.append(sample if len(chosen) == len(sample.facts) else sample.showing(chosen))
         return self._where(kept)
 
+    def limited(self, facts: int | None, images: int | None) -> Self:
+        """At most so many facts, and so many training samples of each, both evenly spread; all of them if None."""
+        known = self.of_split("train").facts
+        if facts is not None and facts < len(known):
+            return self.of_facts(known[place * len(known) // facts] for place in range(facts)).limited(None, images)
+        if images is None:
+            return self
+        by_fact: dict[Fact | None, list[Sample]] = {}
+        for sample in self.samples:
+            if sample.split == "train":
+                by_fact.setdefault(sample.fact, []).append(sample)
+        kept: set[str] = set()
+        for samples in by_fact.values():
+            count = min(images, len(samples))
+            kept.update(samples[number * len(samples) // count].id for number in range(count))
+        return self._where(sample for sample in self.samples if sample.split != "train" or sample.id in kept)
+
     def _where(self, samples: Iterable[Sample]) -> Self:
         return replace(self, samples=tuple(samples))
 

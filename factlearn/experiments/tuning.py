@@ -89,7 +89,7 @@ def tune(
         raise ConfigError("Joint learns everything at once and has nothing to tune; choose another strategy.")
     if not 0 < accept <= 1 or min([*tried, *strengths]) <= 0:
         raise ConfigError("Learning rates and lambdas must be above 0, and --accept between 0 and 1.")
-    held = _held_out(config, out)
+    held = held_out(config, out)
     trials = []
     for rate in tried:
         run = _trial(_with_rate(held, rate, {"name": "finetune"}), out / f"rate-{rate:g}", 1)
@@ -156,25 +156,26 @@ def _with_rate(config: RunConfig, rate: float, strategy: dict[str, Any]) -> RunC
     return config.changed(training=training, strategy=strategy)
 
 
-def _held_out(config: RunConfig, out: Path) -> RunConfig:
-    """The config over the first two tasks' training images alone, a fifth of each fact or class held out as tests."""
-    changes = _held_out_facts(config, out) if isinstance(config, FactsConfig) else _held_out_classes(config, out)
+def held_out(config: RunConfig, out: Path, count: int = 2) -> RunConfig:
+    """The config over the first tasks' training images alone, a fifth of each fact or class held out as tests."""
+    hold = _held_out_facts if isinstance(config, FactsConfig) else _held_out_classes
+    changes = hold(config, out, count)  # type: ignore[arg-type]
     return config.changed(**changes, evaluation={"batch_size": config.evaluation.batch_size})
 
 
-def _held_out_facts(config: FactsConfig, out: Path) -> dict[str, Any]:
+def _held_out_facts(config: FactsConfig, out: Path, count: int) -> dict[str, Any]:
     dataset = open_facts(config.data, config.seed)
     language = config.language.open(dataset.facts, dataset.aliases)
     tasks = make_tasks(config.tasks, dataset, language, config.seed)
     _check_two(len(tasks.tasks))
-    two = TaskSplit(tasks.method, tasks.tasks[:2], tasks.details)
-    facts = {fact for task in two.tasks for fact in task.facts}
+    first = TaskSplit(tasks.method, tasks.tasks[:count], tasks.details)
+    facts = {fact for task in first.tasks for fact in task.facts}
     manifest = (out / "held-out.csv").resolve()
     text = held_out_manifest(dataset.of_split("train").of_facts(facts), config.seed)
     if not manifest.is_file() or manifest.read_text(encoding="utf-8") != text:
         with atomic_write(manifest) as stream:
             stream.write(text)
-    two.save(out / "tasks.json")
+    first.save(out / "tasks.json")
     section = config.language.model_dump(mode="json")
     on_error = getattr(config.data, "on_error", "refuse")
     return {
@@ -184,7 +185,7 @@ def _held_out_facts(config: FactsConfig, out: Path) -> dict[str, Any]:
     }
 
 
-def _held_out_classes(config: RunConfig, out: Path) -> dict[str, Any]:
+def _held_out_classes(config: RunConfig, out: Path, count: int) -> dict[str, Any]:
     """As folders of links, one folder per task, side and class."""
     sequence = open_classes(config.data, config.seed)
     _check_two(len(sequence.tasks))
@@ -193,14 +194,14 @@ def _held_out_classes(config: RunConfig, out: Path) -> dict[str, Any]:
     root = (out / "held-out").resolve()
     generator = np.random.default_rng(derived_seed(config.seed, "held out"))
     with atomic_directory(root) as folder:
-        for task in sequence.tasks[:2]:
+        for task in sequence.tasks[:count]:
             for label, name in enumerate(task.classes):
                 paths = task.train.of_class(label).paths  # type: ignore[union-attr]
                 for place, (path, side) in enumerate(zip(paths, _sides(len(paths), generator), strict=True)):
                     link = folder / task.name / side / quote(name, safe=" ") / f"{place:05d}{path.suffix}"
                     link.parent.mkdir(parents=True, exist_ok=True)
                     link.symlink_to(path.resolve())
-    return {"data": {"source": "folder", "root": str(root), "tasks": [task.name for task in sequence.tasks[:2]]}}
+    return {"data": {"source": "folder", "root": str(root), "tasks": [task.name for task in sequence.tasks[:count]]}}
 
 
 def _check_two(tasks: int) -> None:

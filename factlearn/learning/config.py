@@ -46,6 +46,9 @@ class TrainingConfig(Section):
     """Largest norm of the gradients; unlimited if not given."""
     flip: bool = False
     """Mirror half of the images."""
+    precision: Literal["float32", "bf16"] = "float32"
+    """Of the forward and backward pass. bf16 is faster where the processor has it; weights, the penalty, importance and
+    everything that is measured stay float32."""
     zoom: tuple[Annotated[float, Field(gt=0.3, lt=3)], ...] = ()
     """Draw each image's scale from these as well as 1."""
     checkpoint_epochs: int = Field(1, ge=1)

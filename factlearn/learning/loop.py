@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from factlearn.errors import RunError
+from factlearn.learning.config import TrainingConfig
 from factlearn.learning.optimizer import load_momentum, make_optimizer, momentum_of, set_rate
 from factlearn.learning.problem import Preparation, Problem, StageData
 from factlearn.learning.runs import Checkpoint, Run
@@ -15,7 +17,7 @@ from factlearn.models.inputs import Reiterable, in_order
 from factlearn.progress import progress
 
 
-def learn_stage(
+def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
     run: Run,
     fabric: Any,
     problem: Problem,
@@ -51,11 +53,13 @@ def learn_stage(
             module.train()
             learner.epoch = epoch
             losses = []
-            for step, (batch, *targets) in enumerate(data.epoch(seed, config.batch_size)):
+            for step, (given, *targets) in enumerate(data.epoch(seed, config.batch_size)):
                 set_rate(optimizer, config, epoch, step + epoch * steps)
+                batch = _laid_out(given, config)
                 outputs = module(batch)
                 loss = data.loss(outputs, *targets)
-                extra = strategy.extra_loss(learner, batch, outputs)
+                with fabric.autocast():
+                    extra = strategy.extra_loss(learner, batch, outputs)
                 fabric.backward(loss if extra is None else loss + extra)
                 if config.clip_norm is not None:
                     fabric.clip_gradients(module, optimizer, max_norm=config.clip_norm)
@@ -84,15 +88,22 @@ def learn_stage(
     return learner, strategy.memory().training_bytes
 
 
-def make_fabric(device: str) -> Any:
-    """The training engine on a device."""
+def _laid_out(batch: Tensor, config: TrainingConfig) -> Tensor:
+    """The batch as convolutions are fastest on it: in bf16, channels last; float32 gains too little by that."""
+    if config.precision == "bf16" and batch.dim() == 4:
+        return batch.contiguous(memory_format=torch.channels_last)
+    return batch
+
+
+def make_fabric(device: str, precision: str = "float32") -> Any:
+    """The training engine on a device; its forward and backward passes are of a precision that a config names."""
     import logging
 
     from lightning_fabric import Fabric
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     try:
-        return Fabric(accelerator=device, devices=1)
+        return Fabric(accelerator=device, devices=1, precision="bf16-mixed" if precision == "bf16" else "32-true")
     except (RuntimeError, ValueError) as error:
         raise RunError(f"The device {device!r} cannot be used ({error}); set device to auto or cpu.") from error
 

@@ -133,7 +133,7 @@ def how_to_add(run: Run) -> str:
 
 def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) -> None:
     """Learn the stages that are not finished yet, of the first `stop_after` if that is given."""
-    fabric = make_fabric(run.config.device)
+    fabric = make_fabric(run.config.device, run.config.training.precision)
     strategy = make_strategy(run.config.strategy)
     stages = _stages(run, problem, strategy)
     until = len(stages) if stop_after is None else min(stop_after, len(stages))

@@ -39,6 +39,7 @@ _MODULES = {
     "ebll": ("EBLL",),
     "imm": ("MeanIMM", "ModeIMM"),
     "ridge": ("Ridge",),
+    "drift": ("Drift",),
 }
 _PUBLIC = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = list(_PUBLIC)

@@ -53,16 +53,26 @@ def solve(moments: Moments, targets: Tensor, shrinkage: float | str) -> Solution
     if shrinkage == "auto":
         squares = (moments.counts * targets.square().sum(1)).sum()
         shrinkage = cross_validated(moments.gram, cross, squares)
-    shrunk = moments.gram.clone()
+    factor = shrunk_factor(moments.gram, float(shrinkage))
+    return Solution(torch.cholesky_solve(cross, factor), float(shrinkage), factor)
+
+
+def shrunk_factor(gram: Tensor, shrinkage: float) -> Tensor:
+    """The Cholesky factor of A with the shrinkage added to all of its diagonal but the bias's.
+
+    Raises:
+        ModelError: if there is no stable solution.
+    """
+    shrunk = gram.clone()
     diagonal = shrunk.diagonal()
-    diagonal[:-1] += float(shrinkage) * diagonal[:-1].sum() / shrunk[-1, -1]
+    diagonal[:-1] += shrinkage * diagonal[:-1].sum() / shrunk[-1, -1]
     try:
-        factor = torch.linalg.cholesky(shrunk)
+        factor: Tensor = torch.linalg.cholesky(shrunk)
+        return factor
     except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         raise ModelError(
             "ridge has no stable solution: the features hardly differ; increase strategy.shrinkage."
         ) from None
-    return Solution(torch.cholesky_solve(cross, factor), float(shrinkage), factor)
 
 
 def cross_validated(gram: Tensor, cross: Tensor, squares: Tensor) -> float:

@@ -15,6 +15,7 @@ from torch import Tensor
 from factlearn.models.activations import ActivationStore
 from factlearn.models.decoding import ahead
 from factlearn.models.network import TwoPartModel
+from factlearn.models.pixels import PIXELS
 from factlearn.models.preprocess import PLAIN, Preprocess, View
 
 Positions = NDArray[np.int64]
@@ -81,8 +82,8 @@ class DecodedInputs:
             yield batch  # outside: a generator's no_grad would reach its reader
 
     def _pixels(self, request: tuple[Positions, Positions]) -> Tensor:
-        pairs = zip(*request, strict=True)
-        return torch.from_numpy(np.stack([self._preprocess.pixels(self._paths[p], self._views[v]) for p, v in pairs]))
+        wanted = ((self._paths[place], self._views[view]) for place, view in zip(*request, strict=True))
+        return torch.from_numpy(np.stack([PIXELS.pixels(self._preprocess, path, view) for path, view in wanted]))
 
 
 def in_order(inputs: Inputs, batch_size: int) -> Iterator[Tensor]:

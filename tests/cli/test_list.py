@@ -52,7 +52,7 @@ def test_an_unknown_kind_says_which_there_are(tmp_path):
 
 def test_help_ends_with_the_names_that_configs_may_use(tmp_path):
     words = " ".join(factlearn("train", "--help", cwd=tmp_path).stdout.split())
-    assert "methods: ebll, ewc, finetune" in words
+    assert "methods: drift, ebll, ewc, finetune" in words
     assert "backbones: alexnet" in words
     assert "facts-four-tasks" in factlearn("reproduce", "--help", cwd=tmp_path).stdout
 

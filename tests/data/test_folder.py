@@ -26,6 +26,10 @@ def test_a_folder_that_is_split_is_taken_as_it_is(tmp_path, side):
     assert sequence.tasks[0].classes == ("blue", "green", "red")
     assert sequence_of(tmp_path, tasks=["square", "round"]).tasks[0].name == "square"
     assert sequence_of(tmp_path, classes=2).tasks[0].classes == ("blue", "green")
+    few = sequence_of(tmp_path, images=1).tasks[0]
+    assert [path.stem for path in few.train.paths] == ["1", "1", "1"]
+    assert few.train.labels.tolist() == [0, 1, 2]
+    assert len(few.test) == 3
 
 
 def test_the_test_share_of_each_class_is_set_aside(tmp_path):

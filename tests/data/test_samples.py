@@ -64,3 +64,22 @@ def test_a_vanished_picture_is_named(tmp_path: Path) -> None:
     (tmp_path / "c1").unlink()
     with pytest.raises(DatasetError, match="c1 cannot be read any more"):
         _ = dataset.fingerprint
+
+
+def test_a_limited_dataset_keeps_facts_and_training_samples_evenly_spread(tmp_path: Path) -> None:
+    facts = [Fact(name) for name in ("ant", "bee", "cow", "dog")]
+    samples = [
+        Sample(f"{fact} {side} {number}", tmp_path, fact, side)
+        for fact in facts
+        for side in ("train", "test")
+        for number in range(4)
+    ]
+    dataset = FactDataset("animals", tuple(samples))
+    assert dataset.limited(None, None) == dataset
+    few = dataset.limited(2, 2)
+    assert few.facts == (facts[0], facts[2])
+    assert [sample.id for sample in few.of_split("train")] == [
+        f"{fact} train {number}" for fact in few.facts for number in (0, 2)
+    ]
+    assert len(few.of_split("test")) == 8
+    assert dataset.limited(9, 9) == dataset

@@ -3,7 +3,6 @@
 import copy
 
 import pytest
-import torch
 
 from factlearn.learning.config import parse_config
 from factlearn.learning.runs import Run, load_tensors
@@ -52,8 +51,12 @@ def omega_of(run, stage=1):
 
 
 def same_bits(one, other):
-    """Whether two sets of tensors are equal bit for bit."""
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    """Whether two sets of tensors are equal bit for bit, NaN included."""
+    return one.keys() == other.keys() and all(_bits(one[name]) == _bits(other[name]) for name in one)
+
+
+def _bits(tensor):
+    return tensor.dtype, tensor.shape, tensor.numpy().tobytes()
 
 
 def assert_same_run(one, other):

@@ -28,6 +28,17 @@ def test_facts_resume_bit_for_bit_with_every_method(config, tmp_path, name):
     assert name == "finetune" or whole.stage(2)["memory"]["training_bytes"] > 0
 
 
+def test_bf16_resumes_bit_for_bit_and_leaves_float32_weights(shapes_config, tmp_path):
+    changes = {"training__precision": "bf16", "training__epochs": 3, "model__frozen": "conv4"}
+    whole = learn(shapes_config, tmp_path / "whole", **changes)
+    learn_interrupted(shapes_config, tmp_path / "cut", 6, **changes)
+    assert_same_run(whole, learn(shapes_config, tmp_path / "cut", **changes, resume=True))
+    plain = learn(shapes_config, tmp_path / "plain", **{**changes, "training__precision": "float32"})
+    weights = [tensors(run, 2, "model") for run in (whole, plain)]
+    assert {value.dtype for value in weights[0].values()} == {value.dtype for value in weights[1].values()}
+    assert not same_bits(*weights)
+
+
 @pytest.mark.parametrize(("name", "at"), [("mas", 2), ("mas", 4), ("joint", 2)])
 def test_facts_resume_bit_for_bit_wherever_they_are_interrupted(config, tmp_path, name, at):
     """In the first stage; just after its evaluation, which is logged before the stage is kept; where there is one."""

@@ -22,6 +22,7 @@ class Experiment:
         title: in words.
         recipe: learns what it needs and fills an outcome.
         data: whether it uses the data that was asked for; the others bring their own.
+        folder: whether that data may be a folder of object tasks.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Experiment:
     title: str
     recipe: Recipe
     data: bool
+    folder: bool = False
 
     @property
     def summary(self) -> str:
@@ -46,15 +48,17 @@ EXPERIMENTS: Registry[Experiment] = Registry(
     "experiment",
     "factlearn.experiments",
     # In the order in which they are best read, then whatever else the package holds.
-    (*(f"{_PACKAGE}.{name}" for name in ("facts", "sports", "inside", "objects", "costs")), _PACKAGE),
+    (*(f"{_PACKAGE}.{name}" for name in ("facts", "sports", "inside", "objects", "learning", "costs")), _PACKAGE),
 )
 
 
-def experiment(name: str, paper: str, title: str, *, data: bool = True) -> Callable[[Recipe], Recipe]:
+def experiment(
+    name: str, paper: str, title: str, *, data: bool = True, folder: bool = False
+) -> Callable[[Recipe], Recipe]:
     """Make a function an experiment."""
 
     def register(recipe: Recipe) -> Recipe:
-        EXPERIMENTS.register(name, Experiment(name, paper, title, recipe, data))
+        EXPERIMENTS.register(name, Experiment(name, paper, title, recipe, data, folder))
         return recipe
 
     return register
@@ -75,7 +79,7 @@ def kept_outcome(request: Request, found: Experiment) -> Outcome | None:
 def run_experiment(name: str, request: Request) -> tuple[Outcome, Path]:
     """Learn what an experiment needs, and keep its outcome."""
     found = EXPERIMENTS.find(name)
-    request.check(folder=not found.data)
+    request.check(folder=found.folder or not found.data)
     outcome = Outcome(
         found.name, found.paper, found.title, request.label if found.data else request.size(request.seeds)
     )

@@ -24,6 +24,10 @@ two runs at a time on two cores shared with other work; runs that two experiment
 """
 
 
+LEAD = "lead"
+"""The remarks that stand before all sections, by title."""
+
+
 def find_outcomes(runs: Path) -> list[tuple[Path, Outcome]]:
     """Every outcome kept below a folder of runs, in the experiments' order.
 
@@ -42,9 +46,10 @@ def find_outcomes(runs: Path) -> list[tuple[Path, Outcome]]:
 def write_results(runs: Path, path: Path) -> None:
     """Write the page, and the plots as SVG in a folder beside it."""
     found = find_outcomes(runs)
-    remarks: dict[str, str] = _remarks()
+    remarks = _remarks()
     figures = path.with_suffix("")
-    parts = [_INTRODUCTION, _overview([outcome for _, outcome in found])]
+    lead = [f"## {title}\n\n{_wrapped(text.strip())}\n" for title, text in remarks.get(LEAD, {}).items()]
+    parts = [_INTRODUCTION, *lead, _overview([outcome for _, outcome in found])]
     for folder, outcome in found:
         parts.append(_section(folder, outcome, remarks, figures))
     with atomic_write(path) as stream:
