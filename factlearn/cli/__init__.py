@@ -11,6 +11,7 @@ from factlearn.cli import assets, experiments, index, learning, runs
 from factlearn.cli.demo import demo
 from factlearn.cli.query import query
 from factlearn.cli.registries import list_
+from factlearn.cli.serve import serve
 from factlearn.errors import FactlearnError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ learning.add_commands(app)
 experiments.add_commands(app)
 app.command()(query)
 app.command()(demo)
+app.command()(serve)
 app.command("list")(list_)
 app.add_typer(index.app, name="index")
 app.add_typer(runs.app, name="runs")
