@@ -25,8 +25,8 @@ _MOST_QUERIES = 64
 class Client:
     """An index behind a service.
 
-    Where `FactIndex` takes an image's vector, an image of the index (by its id), a file (`Path`) or the bytes of one may
-    be given as well; the service embeds it.
+    Where `FactIndex` takes an image's vector, an image of the index (by its id), a file (`Path`) or the bytes of one
+    may be given as well; the service embeds it.
 
     Args:
         url: of the service, such as http://127.0.0.1:8765.

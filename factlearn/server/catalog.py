@@ -146,6 +146,12 @@ class Served:
         self.asked += 1
         return snapshot
 
+    @property
+    def knows_run(self) -> bool:
+        """Whether the newest vectors came from a run."""
+        snapshot = self.snapshot
+        return snapshot is not None and snapshot.index.models[snapshot.index.model].run is not None
+
     def at_stage(self, stage: int | None) -> "Served":
         """This index, or its sibling by the model after a stage.
 

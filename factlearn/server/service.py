@@ -63,6 +63,8 @@ class Service:
     async def _describe(self) -> None:
         """Find the run behind each index, and load its model."""
         for served in list(self.catalog.indexes.values()):
+            if self.settings.run is None and not served.knows_run:
+                continue
             with suppress(Exception):  # an index without a run can still be searched
                 await self.describe(served)
                 if served.run is not None:
