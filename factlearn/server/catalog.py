@@ -96,6 +96,7 @@ class Served:
                 self._open_if_whole()
         elif verify_seconds and now - self._verified > verify_seconds:
             self._verified = now
+            self._judged = 0.0
             self.is_damaged()
         elif signature is not None and signature != self._signature:
             self._reload(signature)
