@@ -25,7 +25,8 @@ async def job_events(job: Job, stopping: asyncio.Event) -> AsyncIterator[bytes]:
             continue
         with suppress(TimeoutError):
             async with asyncio.timeout(_QUIET), job.changed:
-                await job.changed.wait_for(lambda last=seen: job.number != last)
+                while job.number == seen:
+                    await job.changed.wait()
         quiet += 1
         if quiet % _BEAT == 0:
             yield b": still there\n\n"

@@ -14,17 +14,10 @@ def test_the_client_gives_what_the_index_gives(plain_service):
     with Client(plain_service.url) as client:
         assert (len(client), client.dimension, client.ids) == (len(index), index.dimension, index.ids)
         assert client.facts == index.facts
-        asked = {
-            "k": 7,
-            "without": ["<*, *, mountain bike>"],
-            "where": "year > 1995",
-            "weights": (1, 2, 1),
-            "offset": 2,
-        }
+        asked = {"k": 7, "without": ["<*, *, mountain bike>"], "where": "year > 1995", "weights": (1, 2, 1)}
         assert client.query("<person, riding>", **asked) == index.query("<person, riding>", **asked)
-        assert client.query_many(["<dog>", Fact("person", "riding")], 4) == index.query_many(
-            ["<dog>", "<person, riding>"], 4
-        )
+        several = ["<dog>", Fact("person", "riding")]
+        assert client.query_many(several, 4) == index.query_many(several, 4)
         vector = index.vectors[3]
         assert client.similar(vector, 5) == index.similar(vector, 5) == client.similar("set/3.png", 5)
         assert client.facts_of(vector, 3) == index.facts_of(vector, 3) == client.facts_of("set/3.png", 3)

@@ -12,13 +12,10 @@ from tests.server.running import BEARER, wait_until
 
 def events_of(running, job):
     """All events of a job, until the stream ends."""
-    found = []
     with httpx.stream("GET", f"{running.url}/api/v1/jobs/{job}/events", timeout=300) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
-        for line in response.iter_lines():
-            if line.startswith("data: "):
-                found.append(Job(**json.loads(line.removeprefix("data: "))))
-    return found
+        lines = [line.removeprefix("data: ") for line in response.iter_lines() if line.startswith("data: ")]
+    return [Job(**json.loads(line)) for line in lines]
 
 
 @pytest.mark.parametrize("source", ["facts", "images"])

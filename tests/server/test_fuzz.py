@@ -1,0 +1,112 @@
+"""Requests that no one would send: made from the OpenAPI document by schemathesis, and malformed pictures."""
+
+import gc
+import os
+import random
+from pathlib import Path
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, Verbosity, find, settings  # noqa: F401
+from hypothesis import given as hypothesis_given
+
+from tests.conftest import draw
+from tests.server.conftest import make_plain
+from tests.server.running import BEARER, serving, wait_until
+
+FEW, MANY = 240, 20_000
+_GROWTH = 50_000_000
+
+
+def resident():
+    """This process's resident memory in bytes; the service runs in it."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def check(response):
+    """What must hold of every answer."""
+    assert response.status_code < 500 or response.status_code == 503, (response.request.url, response.text)
+    assert "Traceback" not in response.text[:10_000]
+    assert "root:x:" not in response.text
+    if response.status_code >= 400:
+        assert response.headers["content-type"].startswith(("application/problem+json", "application/json"))
+
+
+def fuzz(running, cases):
+    """Send about `cases` requests, spread over all operations."""
+    schema = schemathesis.openapi.from_url(f"{running.url}/api/v1/openapi.json")
+    operations = [each.ok() for each in schema.get_all_operations()]
+    operations = [each for each in operations if not each.path.endswith("/events")]
+    sent = 0
+    for operation in operations:
+
+        @settings(
+            max_examples=max(1, cases // len(operations)),
+            database=None,
+            deadline=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @hypothesis_given(case=operation.as_strategy())
+        def send(case):
+            nonlocal sent
+            sent += 1
+            check(case.call(base_url=running.url, headers=BEARER, timeout=60))
+
+        send()
+    return sent
+
+
+def malformed(whole, count):
+    """Pictures with flipped, missing and repeated bytes."""
+    pick = random.Random(0)
+    for _ in range(count):
+        content = bytearray(whole)
+        for _ in range(pick.randint(1, 20)):
+            place = pick.randrange(len(content))
+            if pick.random() < 0.5:
+                content[place] = pick.randrange(256)
+            elif pick.random() < 0.5:
+                del content[place : place + pick.randint(1, 200)]
+            else:
+                content[place:place] = content[place : place + pick.randint(1, 50)]
+            if not content:
+                content = bytearray(b"x")
+        yield bytes(content)
+
+
+def run(tmp_path, cases, pictures):
+    index = make_plain(tmp_path)
+    picture = tmp_path / "whole.png"
+    draw(0, 1, picture)
+    outside = {path for path in tmp_path.rglob("*") if not path.is_relative_to(index.path)}
+    with serving(index.path) as running:
+        fuzz(running, len(running.server.app.openapi()["paths"]))  # imports and caches fill up
+        before = resident()
+        sent = fuzz(running, cases)
+        for content in malformed(picture.read_bytes(), pictures):
+            response = running.http.post("/api/v1/facts", files={"image": ("x.png", content)})
+            check(response)
+            sent += 1
+        assert running.get("/search", q="<dog>", k=1)["hits"]
+        wait_until(lambda: not any(running.service.spool.iterdir()))
+        growth = resident() - before
+    assert {path for path in tmp_path.rglob("*") if not path.is_relative_to(index.path)} == outside
+    return sent, growth
+
+
+def test_fuzzed_requests_never_break_the_service(tmp_path):
+    sent, growth = run(tmp_path, FEW, 20)
+    assert sent >= FEW / 2
+    assert growth < _GROWTH
+
+
+@pytest.mark.slow
+def test_many_fuzzed_requests_neither_break_the_service_nor_fill_its_memory(tmp_path):
+    sent, growth = run(tmp_path, MANY, 500)
+    print(f"{sent} requests, memory grew by {growth / 1e6:.1f} MB")
+    assert sent >= MANY / 2
+    assert growth < _GROWTH
