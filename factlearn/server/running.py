@@ -1,5 +1,6 @@
 """Running the service: uvicorn with our limits, until it is told to stop; then requests under way are finished."""
 
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -76,6 +77,7 @@ def run(settings: Settings, say: Callable[[str], None], *, show_token: bool) -> 
         names = ", ".join(server.app.state.service.catalog.indexes)
         say(f"Serving {names} at {place}{f'#token={settings.tokens[0]}' if show_token else ''}")
 
+    os.environ["FACTLEARN_OFFLINE"] = "1"  # no query may start a download, of word vectors for example
     try:
         Server(settings, ready).run()
     except SystemExit:

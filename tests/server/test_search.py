@@ -111,7 +111,6 @@ def test_units_are_completed_with_the_number_of_images(plain_service):
         ("/search?q=", 400, "empty"),
         ("/search", 400, "Nothing is asked for"),
         ("/search?q=%3Ca,b,c,d%3E", 400, "at most subject"),
-        ("/search?q=%3Cxylophonist%3E", 400, "no vector"),
         ("/search?q=%3Cdog%3E&where=nothing+%3D+1", 400, "no column"),
         ("/search?q=%3Cdog%3E&where=" + "(" * 1500, 400, "nested"),
         ("/search?q=%3Cdog%3E&weights=1,x", 400, "not weights"),
@@ -132,6 +131,11 @@ def test_a_mistake_is_answered_with_one_sentence(plain_service, path, status, se
     assert response.headers["content-type"] == "application/problem+json"
     assert sentence in response.json()["detail"]
     assert "\n" not in response.json()["detail"]
+
+
+def test_a_word_without_a_vector_is_told(photo_service):
+    for _ in range(2):  # the second time from memory
+        assert "no vector" in photo_service.get("/search", 400, q="<xylophonist>")["detail"]
 
 
 def test_time_travel_tells_how_well_a_query_does_after_each_task(photo_service, learned):

@@ -4,7 +4,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import IO, Annotated, Any, Literal
+from typing import IO, Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, File, Form, Path, Query, Request, UploadFile
@@ -23,6 +23,7 @@ from factlearn.server.service import Service, TheService
 from factlearn.server.shapes.images import Added, Download, ImageDetail, ImagesAnswer, Removed
 from factlearn.server.shapes.search import SimilarAnswer
 from factlearn.server.snapshots import Snapshot
+from factlearn.server.thumbnails import SIZES
 
 router = APIRouter(tags=["images"], responses=responses(408, 409))
 ImageId = Annotated[str, Path(max_length=2000, description="Percent-encoded.", examples=["apple%2F1f6b4.png"])]
@@ -83,9 +84,11 @@ async def thumb(
     request: Request,
     image: ImageId,
     index: IndexName = None,
-    size: Literal[64, 128, 256, 512, 1024] = 256,
+    size: Annotated[int, Query(json_schema_extra={"enum": list(SIZES)})] = 256,
 ) -> Response:
     """The picture scaled down, as WebP where the client takes it, otherwise JPEG."""
+    if size not in SIZES:
+        raise ServiceError(422, f"size must be one of {', '.join(map(str, SIZES))}.")
     snapshot = service.catalog.find(index).current()
     item = await _item(service, snapshot, _decoded(image))
     webp = "image/webp" in request.headers.get("accept", "")
