@@ -23,6 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 UPLOADS = frozenset({"/api/v1/images", "/api/v1/facts", "/api/v1/search/image"})
 _FORM_BYTES = 64_000  # what the fields beside a picture may take
 _UPLOAD_COST = 5.0
+_DRAINED, _DRAIN_SECONDS = 4, 3.0
 _BY_ID = "/api/v1/images/"
 log = logging.getLogger("factlearn.server")
 
@@ -66,6 +67,8 @@ class Guard:
                 await self.app(scope, body.receive, answer.send)
         except ServiceError as refused:
             answer.refusal = refused
+            if refused.status == 413:
+                await _drain(receive, self._most_bytes(method, path))
         except TimeoutError:
             answer.refusal = busy("The answer took too long")
         await answer.finish(scope, receive)
@@ -84,6 +87,18 @@ class Guard:
             client = (scope.get("client") or ("unknown",))[0]
             line = {"client": client, "method": scope["method"], "path": scope["path"], "status": int(status)}
             log.info(json.dumps({**line, "ms": round(1000 * seconds, 1)}))  # JSON: a newline in a path stays one line
+
+
+async def _drain(receive: Receive, most: int) -> None:
+    """Read a little more of a body that is too long: a client that is still sending would miss the answer."""
+    left = _DRAINED * most
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 class _Body:

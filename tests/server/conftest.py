@@ -52,6 +52,16 @@ def photo_service(learned):
 
 
 @pytest.fixture(scope="session")
+def writable_service(learned, tmp_path_factory):
+    """A service over a copy of the index, to which tests add images of their own."""
+    copy = tmp_path_factory.mktemp("writable") / "photos"
+    shutil.copytree(learned / "indexes" / "photos", copy)
+    with serving(copy) as running:
+        wait_until(lambda: running.service.catalog.find(None).run is not None)
+        yield running
+
+
+@pytest.fixture(scope="session")
 def picture(tmp_path_factory):
     """A picture that is not in the index."""
     path = tmp_path_factory.mktemp("picture") / "new.png"

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -12,40 +13,40 @@ from PIL import Image
 from factlearn.learning.runs import Run
 from factlearn.retrieval import FactIndex
 from factlearn.server.shapes.images import Added, ImageDetail, ImagesAnswer, Removed
-from tests.server.running import BEARER, serving, wait_until
+from tests.server.running import BEARER
 
 
 def upload(picture):
     return {"image": (picture.name, picture.read_bytes())}
 
 
-def test_an_added_picture_is_committed_found_and_removed_again(photos, learned, picture):
-    with serving(photos) as running:
-        wait_until(lambda: running.service.catalog.find(None).run is not None)
-        before = FactIndex.open(photos)
-        fields = {"id": "mine/one", "fact": "<person, riding, bike>", "metadata": json.dumps({"place": "garden"})}
-        added = Added(**running.post("/images", 201, files=upload(picture), data=fields))
-        assert (added.id, added.replaced, added.images) == ("mine/one", False, len(before) + 1)
+def test_an_added_picture_is_committed_found_and_removed_again(writable_service, learned, picture):
+    running = writable_service
+    photos = Path(running.service.catalog.find(None).address)
+    before = FactIndex.open(photos)
+    fields = {"id": "mine/one", "fact": "<person, riding, bike>", "metadata": json.dumps({"place": "garden"})}
+    added = Added(**running.post("/images", 201, files=upload(picture), data=fields))
+    assert (added.id, added.replaced, added.images) == ("mine/one", False, len(before) + 1)
 
-        index = FactIndex.open(photos)  # another process would see it now
-        (item,) = index.items("id = 'mine/one'")
-        stored = photos.with_name("photos.uploads") / item["path"].rpartition("/")[2]
-        assert stored.read_bytes() == picture.read_bytes()
-        assert item["sha256"] == hashlib.sha256(picture.read_bytes()).hexdigest()
-        assert (item["metadata.place"], item["metadata.name"]) == ("garden", "new.png")
-        vector = dict(zip(index.ids, index.vectors, strict=True))["mine/one"]
-        np.testing.assert_allclose(vector, Run.open(learned / "runs" / "mas").embed(picture), rtol=1e-4, atol=1e-5)
+    index = FactIndex.open(photos)  # another process would see it now
+    (item,) = index.items("id = 'mine/one'")
+    stored = photos.with_name("photos.uploads") / item["path"].rpartition("/")[2]
+    assert stored.read_bytes() == picture.read_bytes()
+    assert item["sha256"] == hashlib.sha256(picture.read_bytes()).hexdigest()
+    assert (item["metadata.place"], item["metadata.name"]) == ("garden", "new.png")
+    vector = dict(zip(index.ids, index.vectors, strict=True))["mine/one"]
+    np.testing.assert_allclose(vector, Run.open(learned / "runs" / "mas").embed(picture), rtol=1e-4, atol=1e-5)
 
-        assert "mine/one" in {hit["id"] for hit in running.get("/search", q="<person>", k=1000)["hits"]}
-        again = Added(**running.post("/images", 201, files=upload(picture), data=fields))
-        assert (again.replaced, again.images) == (True, len(before) + 1)
-        detail = ImageDetail(**running.get("/images/mine%2Fone"))
-        assert (detail.fact, detail.metadata["place"]) == ("<person, riding, bike>", "garden")
+    assert "mine/one" in {hit["id"] for hit in running.get("/search", q="<person>", k=1000)["hits"]}
+    again = Added(**running.post("/images", 201, files=upload(picture), data=fields))
+    assert (again.replaced, again.images) == (True, len(before) + 1)
+    detail = ImageDetail(**running.get("/images/mine%2Fone"))
+    assert (detail.fact, detail.metadata["place"]) == ("<person, riding, bike>", "garden")
 
-        gone = running.http.delete("/api/v1/images/mine%2Fone", headers=BEARER)
-        assert Removed(**gone.json()).images == len(before)
-        assert not stored.exists()
-        assert running.http.delete("/api/v1/images/mine%2Fone", headers=BEARER).status_code == 404
+    gone = running.http.delete("/api/v1/images/mine%2Fone", headers=BEARER)
+    assert Removed(**gone.json()).images == len(before)
+    assert not stored.exists()
+    assert running.http.delete("/api/v1/images/mine%2Fone", headers=BEARER).status_code == 404
     assert FactIndex.open(photos).verify() == []
 
 

@@ -97,21 +97,12 @@ def test_concurrent_queries_share_sweeps_and_get_their_own_answers(plain_service
 
 
 def test_a_full_queue_answers_503_with_the_time_to_come_back(plain):
-    with serving(plain.path, limits=Limits(waiting_queries=1)) as running:
-        batcher = running.service.catalog.find(None).batcher
-        batcher._sweeps = 0  # nothing is taken from the queue
-        waiting = ThreadPoolExecutor(1).submit(running.http.get, "/api/v1/search?q=%3Cdog%3E&k=1")
-        wait_until(lambda: len(batcher._waiting) == 1)
-        with httpx.Client(base_url=running.url, timeout=60) as http:
-            refused = http.get("/api/v1/search?q=%3Cdog%3E&k=1")
-            assert refused.status_code == 503
-            assert refused.headers["retry-after"] == "1"
-            assert http.get("/healthz").status_code == 200
-        batcher._sweeps = 2
-        with httpx.Client(base_url=running.url, timeout=60) as http:
-            while waiting.running():  # the next query starts the sweeps again
-                http.get("/api/v1/search?q=%3Cdog%3E&k=1")
-        assert waiting.result().status_code == 200
+    with serving(plain.path, limits=Limits(waiting_queries=0)) as running:  # full from the start
+        refused = running.http.get("/api/v1/search?q=%3Cdog%3E&k=1")
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"] == "1"
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert running.http.get("/healthz").status_code == 200
 
 
 @pytest.fixture
