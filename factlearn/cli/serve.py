@@ -51,10 +51,11 @@ def serve(
             f"Serving needs the package {error.name}; install it with `pip install 'factlearn[serve]'`."
         ) from None
     import logging
+    import secrets
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("factlearn.server").setLevel(logging.WARNING if quiet else logging.INFO)
-    tokens = {} if token_file is None else {"tokens": read_tokens(token_file)}
+    tokens = (secrets.token_urlsafe(24),) if token_file is None else read_tokens(token_file)
     settings = Settings(
         indexes=tuple(indexes),
         run=run,
@@ -66,6 +67,6 @@ def serve(
         workers=workers,
         rate=rate,
         proxy=proxy,
-        **tokens,
+        tokens=tokens,
     )
     running.run(settings, lambda text: print(text, flush=True), show_token=token_file is None)

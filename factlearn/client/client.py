@@ -90,7 +90,7 @@ class Client:
         stage: int | None = None,
     ) -> list[list[Hit]]:
         """The k best images for each of several queries."""
-        options = {"index": self.name, "k": k, "where": where, "stage": stage}
+        options: dict[str, Any] = {"index": self.name, "k": k, "where": where, "stage": stage}
         options["weights"] = None if weights is None else list(weights)
         answers = []
         for start in range(0, len(queries), _MOST_QUERIES):

@@ -30,7 +30,7 @@ class Connection:
 
     def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=url.rstrip("/") + _API, headers=headers, timeout=timeout)
+        self._http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout)
         self._url = url
         self._retries = retries
 
@@ -48,7 +48,7 @@ class Connection:
             options["params"] = _given(options["params"])
         for left in range(self._retries, -1, -1):
             try:
-                response = self._http.request(method, path, **options)
+                response = self._http.request(method, _API + path, **options)
             except httpx.HTTPError as error:
                 raise ClientError(0, f"The service at {self._url} cannot be reached ({error}).") from None
             if response.is_success:

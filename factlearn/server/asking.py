@@ -15,6 +15,8 @@ from factlearn.server.problems import ServiceError
 from factlearn.server.service import Service
 from factlearn.server.snapshots import Snapshot
 
+SURE = 0.5
+"""Below this probability, the model does not see the fact."""
 _DEEPEST = 100_000  # offset + k: a ranking is worked out from its top
 
 
@@ -92,7 +94,24 @@ async def read_whole(
     return replace(reading, also=(*reading.also, *both), without=(*reading.without, *unwanted))
 
 
-async def find(service: Service, served: Served, snapshot: Snapshot, reading: Reading, options: Options) -> list[Hit]:
+@dataclass(frozen=True)
+class Found:
+    """A page of hits, and after how many of all hits the model sees other facts; None if that is not known."""
+
+    hits: Sequence[Hit]
+    cut: int | None = None
+
+    @classmethod
+    def page(cls, best: Sequence[Hit], options: Options, images: int) -> "Found":
+        """The page of a ranking that was worked out from its top to the page's end."""
+        chances: list[float | None] = [getattr(hit, "probability", None) for hit in best]
+        seen = max((rank for rank, chance in enumerate(chances, 1) if chance is None or chance >= SURE), default=0)
+        told = any(chance is not None for chance in chances)
+        ends = seen < len(best) or len(best) < options.offset + options.k or len(best) >= images
+        return cls(best[options.offset :], seen if told and ends else None)
+
+
+async def find(service: Service, served: Served, snapshot: Snapshot, reading: Reading, options: Options) -> Found:
     """A page of the images that answer a query.
 
     Raises:
@@ -104,9 +123,10 @@ async def find(service: Service, served: Served, snapshot: Snapshot, reading: Re
         if reading.is_single:
             deep = options.offset + options.k
             hits = await served.batcher.ask(snapshot, reading, deep, options.where, options.weights)
-            kept = [hit for hit in hits if options.threshold is None or hit.score >= options.threshold]
-            return kept[options.offset :]
-        return await service.others.run(_query, snapshot, reading, options)
+            best: Sequence[Hit] = [hit for hit in hits if options.threshold is None or hit.score >= options.threshold]
+        else:
+            best = await service.others.run(_query, snapshot, reading, options)
+        return Found.page(best, options, len(snapshot.index))
     except FactlearnError as error:
         raise await blamed(service, served, error) from None
 
@@ -114,9 +134,8 @@ async def find(service: Service, served: Served, snapshot: Snapshot, reading: Re
 def _query(snapshot: Snapshot, reading: Reading, options: Options) -> list[Hit]:
     return snapshot.index.query(
         reading,
-        options.k,
+        options.offset + options.k,
         where=options.where,
-        offset=options.offset,
         weights=options.weights,
         threshold=options.threshold,
         margin=options.margin,

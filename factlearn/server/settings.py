@@ -1,7 +1,6 @@
 """What a service is started with, and its limits."""
 
 import ipaddress
-import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,7 +66,7 @@ class Settings:
     run: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8765
-    tokens: tuple[str, ...] = field(default_factory=lambda: (secrets.token_urlsafe(24),), repr=False)
+    tokens: tuple[str, ...] = field(default=(), repr=False)
     token_to_read: bool = False
     hosts: tuple[str, ...] = ()
     uploads: Path | None = None

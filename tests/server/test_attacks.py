@@ -197,7 +197,7 @@ WRITES = [
         None,
         "",
         "Bearer",
-        "Bearer ",
+        "Bearer x",
         f"Bearer {TOKEN[:-1]}",
         f"Bearer {TOKEN}x",
         f"Basic {TOKEN}",

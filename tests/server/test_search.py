@@ -1,5 +1,7 @@
 """The service gives the answers of the index, in the shapes that its OpenAPI document describes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from factlearn.evaluation.ranking import average_precision
 from factlearn.evaluation.scoring import masked_scores
 from factlearn.facts import FactQuery
 from factlearn.retrieval import FactIndex
+from factlearn.server.asking import Found, Options
 from factlearn.server.shapes import indexes as about
 from factlearn.server.shapes.search import ManyAnswers, SearchAnswer, SimilarAnswer, Understood
 
@@ -131,6 +134,16 @@ def test_a_mistake_is_answered_with_one_sentence(plain_service, path, status, se
     assert response.headers["content-type"] == "application/problem+json"
     assert sentence in response.json()["detail"]
     assert "\n" not in response.json()["detail"]
+
+
+def test_the_cut_is_told_once_the_ranking_reaches_it():
+    hits = [SimpleNamespace(probability=chance) for chance in (0.9, 0.8, 0.3, 0.6, 0.2, 0.1)]
+    assert Found.page(hits, Options(k=3, offset=3), images=100).cut == 4
+    assert Found.page(hits[:2], Options(k=2), images=100).cut is None  # further pages may be seen as well
+    assert Found.page(hits[:2], Options(k=24), images=2).cut == 2
+    assert Found.page(hits[4:], Options(k=2), images=100).cut == 0
+    unknown = [SimpleNamespace(probability=None)] * 3
+    assert Found.page(unknown, Options(k=3), images=3).cut is None
 
 
 def test_a_word_without_a_vector_is_told(photo_service):

@@ -1,5 +1,6 @@
 """Searching by text, by several texts, by a picture and by a vector."""
 
+import asyncio
 import time
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from factlearn.retrieval.hits import Hit
 from factlearn.retrieval.negation import MARGIN
 from factlearn.retrieval.sentences import Reading
 from factlearn.server.answers import HitWriter, json_response, shown, understood
-from factlearn.server.asking import Options, blamed, find, following, parse_weights, read, read_one, read_whole
+from factlearn.server.asking import Found, Options, blamed, find, following, parse_weights, read, read_one, read_whole
 from factlearn.server.catalog import Served
 from factlearn.server.problems import responses
 from factlearn.server.service import Service, TheService
@@ -89,25 +90,26 @@ async def search(service: TheService, query: Annotated[SearchQuery, Query()]) ->
     options = query.options()
     reading = await read_whole(service, snapshot, query.text(), query.also, query.without)
     if query.sort:
-        hits, options = await _sorted(service, served, snapshot, reading, options, query)
+        found = await _sorted(service, served, snapshot, reading, options, query)
     else:
-        hits = await find(service, served, snapshot, reading, options)
-    return json_response(answer(service, served, snapshot, reading, options, hits, started))
+        found = await find(service, served, snapshot, reading, options)
+    return json_response(answer(service, served, snapshot, reading, options, found, started))
 
 
 async def _sorted(
     service: Service, served: Served, snapshot: Snapshot, reading: Reading, options: Options, query: SearchQuery
-) -> tuple[list[Hit], Options]:
+) -> Found:
     """A page of the relevant images, sorted by a column; those without a value come last."""
     whole = Options(query.within, 0, options.where, options.weights, options.threshold, options.margin)
-    hits = await find(service, served, snapshot, reading, whole)
+    found = await find(service, served, snapshot, reading, whole)
+    hits = found.hits[: found.cut]
     column = (query.sort or "").removeprefix("-")
     if not any(column in ("id", "fact") or column in hit.metadata for hit in hits) and hits:
         raise FactError(f"None of these images has a value for {column!r}; sort by another column.")
     descending = (query.sort or "").startswith("-")
     ranked = sorted(hits, key=lambda hit: _sort_key(hit, column), reverse=descending)
     ranked.sort(key=lambda hit: _value(hit, column) is None)
-    return ranked[options.offset : options.offset + options.k], options
+    return Found(ranked[options.offset : options.offset + options.k])
 
 
 def _value(hit: Hit, column: str) -> str | None:
@@ -133,7 +135,7 @@ def answer(
     snapshot: Snapshot,
     reading: Reading,
     options: Options,
-    hits: list[Hit],
+    found: Found,
     started: float,
 ) -> dict[str, Any]:
     """The JSON of a search."""
@@ -143,12 +145,12 @@ def answer(
         "index": served.name,
         "stage": snapshot.stage,
         "understood": understood(reading),
-        "hits": write(hits),
+        "hits": write(found.hits),
         "k": options.k,
         "offset": options.offset,
-        "next": following(options, len(hits), len(index)),
+        "next": following(options, len(found.hits), len(index)),
         "images": len(index),
-        "cut": None,
+        "cut": found.cut,
         "seconds": round(time.perf_counter() - started, 6),
     }
 
@@ -167,8 +169,6 @@ async def understand(
 @router.post("/search", response_model=ManyAnswers, summary="Several queries at once")
 async def search_many(service: TheService, asked: ManyQueries) -> Response:
     """Each query answered by itself, in one sweep."""
-    import asyncio
-
     started = time.perf_counter()
     served = service.catalog.find(asked.index, asked.stage)
     snapshot = served.current()
@@ -176,8 +176,8 @@ async def search_many(service: TheService, asked: ManyQueries) -> Response:
     readings = [await read(service, snapshot, text) for text in asked.queries]
     found = await asyncio.gather(*(find(service, served, snapshot, each, options) for each in readings))
     answers = [
-        answer(service, served, snapshot, reading, options, hits, started)
-        for reading, hits in zip(readings, found, strict=True)
+        answer(service, served, snapshot, reading, options, page, started)
+        for reading, page in zip(readings, found, strict=True)
     ]
     return json_response({"answers": answers})
 
