@@ -9,6 +9,7 @@ open and ask single queries one after the other. All load goes to 127.0.0.1 and 
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from urllib.parse import quote
 import numpy as np
 from gensim.models import KeyedVectors
 
+from factlearn.client import Client
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.retrieval import FactIndex
@@ -51,13 +53,13 @@ def texts(index: FactIndex) -> list[str]:
     return [text for fact in index.facts for text in (str(fact), f"<*, {fact.predicate}, {fact.object}>")]
 
 
-def in_process(index: FactIndex, seconds: float) -> float:
-    """Queries per second of `query_many`."""
-    asked, done, started = texts(index), 0, time.perf_counter()
+def in_process(index: FactIndex, seconds: float) -> tuple[float, float]:
+    """Queries per second of `query_many`, and CPU milliseconds per query."""
+    asked, done, started, used = texts(index), 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - started < seconds:
         index.query_many([asked[(done + place) % len(asked)] for place in range(BATCH)], 10)
         done += BATCH
-    return done / (time.perf_counter() - started)
+    return done / (time.perf_counter() - started), 1000 * (time.process_time() - used) / done
 
 
 async def client(
@@ -114,6 +116,12 @@ class Changing(threading.Thread):
             self.ids += names
 
 
+def cpu_seconds(process: int) -> float:
+    """What a process has used so far: on a machine that does other things besides, fairer than time."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def line(name: str, seconds: list[float], errors: list[str], duration: float, plain: float) -> dict[str, object]:
     """The figures of one phase."""
     p50, p99 = np.percentile(seconds, [50, 99]) * 1000
@@ -144,11 +152,14 @@ def main() -> None:
                 port = int(service.stdout.readline().split("127.0.0.1:")[1].split("/")[0])
                 asked = texts(index)
                 load(port, asked, options.clients, 2)
-                before = in_process(index, options.seconds / 4)
+                before, spent = in_process(index, options.seconds / 4)
+                used = cpu_seconds(service.pid)
                 still = load(port, asked, options.clients, options.seconds)
-                after = in_process(index, options.seconds / 4)
+                used = 1000 * (cpu_seconds(service.pid) - used) / len(still[0])
+                after, again = in_process(index, options.seconds / 4)
                 plain = (before + after) / 2
                 print(f"query_many in this process: {before:.1f} and {after:.1f} queries per second")
+                print(f"CPU per query: query_many {spent:.2f} and {again:.2f} ms, service {used:.2f} ms")
                 print(json.dumps(line("reading", *still, options.seconds, plain)))
                 changing = Changing(path)
                 changing.start()
@@ -156,8 +167,9 @@ def main() -> None:
                 changing.ended.set()
                 changing.join(60)
                 print(json.dumps(line("while adding and compacting", *moving, options.seconds, plain)))
-                now = FactIndex.open(path)
-                found = now.ids
+                time.sleep(3)  # the last commit is taken into use within a second
+                with Client(f"http://127.0.0.1:{port}", retries=0) as service_index:
+                    found = [item["id"] for item in service_index.items("id like 'added/%'")]
                 twice, lost = len(found) - len(set(found)), set(changing.ids) - set(found)
                 print(f"{len(changing.ids)} images added meanwhile: {len(lost)} lost, {twice} twice")
             finally:

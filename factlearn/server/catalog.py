@@ -243,7 +243,7 @@ class Catalog:
             try:
                 served.look(self.settings.verify_seconds)
             except OSError as error:
-                served.take_out(f"{served.address} cannot be read ({error}).")
+                served.take_out(f"It cannot be read ({error}).")
         for served in self.indexes.values():
             self.find_stages(served)
 

@@ -69,7 +69,7 @@ def picture(tmp_path_factory):
     return path
 
 
-def make_plain(path, name="plain", count=120):
+def make_plain(path, name="plain", count=120, place=None):
     """An index without a run, whose service needs no model."""
     language = language_space()
     rng = np.random.default_rng(1)
@@ -78,7 +78,7 @@ def make_plain(path, name="plain", count=120):
     vectors = (targets + rng.normal(size=targets.shape) * 0.3).astype(np.float32)
     ids = [f"set/{number}.png" for number in range(count)]
     return FactIndex.create(
-        path / name,
+        place or path / name,
         vectors,
         ids,
         paths=[path / "pictures" / image for image in ids],

@@ -77,6 +77,21 @@ def test_an_index_that_is_not_there_does_not_keep_the_others_from_being_served(t
         wait_until(lambda: running.http.get("/readyz", params={"index": "missing"}).status_code == 200, 60)
 
 
+def test_an_index_in_milvus_is_served_like_a_folder(tmp_path):
+    folder = make_plain(tmp_path)
+    address = f"milvus:{tmp_path / 'images.db'}/photos"
+    make_plain(tmp_path, place=address)
+    with serving(address) as running:
+        asked = {"q": "<person, riding>", "k": 30, "where": "year > 2000"}
+        found = running.get("/search", **asked, index="photos")["hits"]
+        expected = folder.query("<person, riding>", 30, where="year > 2000")
+        assert [(hit["id"], hit["score"]) for hit in found] == [(hit.id, hit.score) for hit in expected]
+        assert running.get("/images/set%2F7.png")["metadata"] == {"split": "test", "year": "1997"}
+        assert running.get("/search", 400, q="<dog>", where="nothing = 1")["detail"].startswith(
+            "The index has no column"
+        )
+
+
 def test_concurrent_queries_share_sweeps_and_get_their_own_answers(plain_service):
     texts = ["<dog>", "<person, riding>", "<woman, holding, dog>", "<*, *, bike>"]
     index = plain_service.service.catalog.find(None).current().index
