@@ -102,7 +102,7 @@ class Served:
             self._reload(signature)
         elif self.asked > _RELOAD_AFTER or (signature is None and now - self._looked > _CHECK_OTHERS):
             self._looked = now
-            self._reload(signature)
+            self._reload(signature, fresh=self.asked > _RELOAD_AFTER)
 
     def _open_if_whole(self) -> None:
         try:
@@ -112,12 +112,13 @@ class Served:
         else:
             self.swap(Snapshot(index))
 
-    def _reload(self, signature: object) -> None:
+    def _reload(self, signature: object, *, fresh: bool = False) -> None:
         before = self.snapshot
         if before is None:
             return
         try:
-            self.swap(Snapshot(FactIndex(before.index.store.reload(), None)), signature)
+            store = before.index.store.reload()
+            self.swap(Snapshot(FactIndex(store, None)) if fresh else before.successor(store), signature)
         except FactlearnError as error:
             self.take_out(str(error))
 
@@ -190,6 +191,7 @@ class Catalog:
         """Open all indexes and find their siblings; those that cannot be opened say why."""
         for served in self.indexes.values():
             served.open()
+        for served in self.indexes.values():
             self.find_stages(served)
 
     def find_stages(self, served: Served) -> None:

@@ -4,6 +4,8 @@ It reads its request from standard input and prints one JSON object per line: pr
 """
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from factlearn.learning.runs import Run
 
+LINKS = ".images"
+_REMEMBERS = "-remembers-"
 _PER_FACT = 4
 
 
@@ -46,16 +50,27 @@ def remember(folder: Path, facts: Sequence[str], images: Sequence[Path]) -> dict
 
     run = Run.of_facts(folder)
     out = next(_free_places(folder))
-    adapted = adapt(run, list(facts) if facts else _linked(images, out.with_name(f"{out.name}.images")), out)
+    unseen = out.with_name(f".{out.name}.{os.getpid()}.tmp")  # appears when all is done
+    adapted = adapt(run, list(facts) if facts else _linked(images, out.with_name(f"{out.name}{LINKS}")), unseen)
     held = firmness(run, [_omega(run), _omega(adapted)])
+    os.rename(unseen, out)
     gained = sorted(held.items(), key=lambda each: (-each[1][1] / max(each[1][0], 1e-12), each[0]))
     return {"run": out.name, "facts": [{"fact": str(f), "before": b, "after": a} for f, (b, a) in gained]}
+
+
+def clean_up(folder: Path, process: int) -> None:
+    """Delete what a killed process left beside a run."""
+    for left in folder.parent.glob(f".*.{process}*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+    for links in folder.parent.glob(f"*{_REMEMBERS}*{LINKS}"):
+        if not links.with_name(links.name.removesuffix(LINKS)).exists():
+            shutil.rmtree(links, ignore_errors=True)
 
 
 def _free_places(folder: Path) -> Iterator[Path]:
     number = 1
     while True:
-        place = folder.with_name(f"{folder.name}-remembers-{number}")
+        place = folder.with_name(f"{folder.name}{_REMEMBERS}{number}")
         if not place.exists():
             yield place
         number += 1

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from factlearn.server.importance import clean_up
 from factlearn.server.metrics import Metrics
 from factlearn.server.problems import ServiceError, busy
 
@@ -154,6 +155,8 @@ class Jobs:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
+            if job.result is None:
+                await asyncio.to_thread(clean_up, Path(job.request["run"]), process.pid)
 
     def _count(self) -> None:
         for state in STATES:

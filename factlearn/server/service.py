@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from factlearn.errors import FactlearnError
 from factlearn.server import decoding, embedding
 from factlearn.server.catalog import Catalog, Served
 from factlearn.server.jobs import Jobs
@@ -52,13 +53,20 @@ class Service:
         """Open the indexes; workers and what runs tell follow in the background."""
         await self.watching.run(self.catalog.open)
         self.decoders.start()
-        self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._describe())]
+        works = (self._watch(), self._describe(), self._warm())
+        self._tasks = [asyncio.create_task(work) for work in works]
 
     async def _watch(self) -> None:
         while not self.stopping.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), self.settings.refresh_seconds)
             await self.watching.run(self.catalog.look)
+
+    async def _warm(self) -> None:
+        for served in self.catalog.indexes.values():
+            if served.snapshot is not None:
+                with suppress(FactlearnError):
+                    await self.reads.run(served.snapshot.warm)
 
     async def _describe(self) -> None:
         """Find the run behind each index, and load its model."""

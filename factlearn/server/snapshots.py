@@ -11,6 +11,8 @@ from factlearn.facts import UNIT_NAMES, Fact, FactQuery, is_structured
 from factlearn.retrieval import FactIndex
 from factlearn.retrieval.items import METADATA
 from factlearn.retrieval.sentences import Reading
+from factlearn.retrieval.stores import Store
+from factlearn.retrieval.verdicts import verdict
 from factlearn.retrieval.where import Condition, number_of
 
 _READINGS = 1024
@@ -47,15 +49,39 @@ class Snapshot:
         return found
 
     def _read_or_error(self, text: str) -> Reading | FactlearnError:
-        try:
-            reading = self.index.read(text)
-            for query in (reading.query, *reading.also, *reading.without, *reading.any_of):
-                self.index.language.embed([query])  # a word without a vector is found here
-            return reading
-        except RecursionError:
-            return FactlearnError("The query is nested too deeply; simplify it.")
-        except FactlearnError as error:
-            return error
+        for last in (False, False, True):
+            try:
+                return self._checked(text)
+            except RecursionError:
+                return FactlearnError("The query is nested too deeply; simplify it.")
+            except FactlearnError as error:
+                return error
+            except RuntimeError:  # another thread has met a new unit meanwhile
+                if last:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _checked(self, text: str) -> Reading:
+        reading = self.index.read(text)
+        for query in (reading.query, *reading.also, *reading.without, *reading.any_of):
+            self.index.language.embed([query])  # a word without a vector is found here
+        return reading
+
+    def successor(self, store: Store) -> "Snapshot":
+        """A newer state of the same index; word vectors that are loaded already stay so."""
+        language, newer = self.index.language, store.load_language()
+        if newer.fingerprint != language.fingerprint:
+            return Snapshot(FactIndex(store, newer))
+        language.learn_units(newer)
+        return Snapshot(FactIndex(store, language))
+
+    def warm(self) -> None:
+        """Do once what the first request would otherwise wait for."""
+        facts = self.index.facts[:2]
+        for fact in facts:
+            verdict(fact, FactQuery.of(facts[0]), self.index.vocabulary)
+            self.read(" ".join(fact.units))
+        _ = self.units, self.columns
 
     def is_quick(self, text: str) -> bool:
         """Whether a text names only known units, so that reading it takes no search for words."""

@@ -157,7 +157,7 @@ def _add(served: Served, snapshot: Snapshot, taken: Sequence[Addition]) -> set[s
         metadata=[each.metadata for each in last],
         files=[each.file for each in last],
     )
-    served.swap(Snapshot(FactIndex(index.store, None)))
+    served.swap(snapshot.successor(index.store))
     return replaced
 
 
@@ -165,7 +165,7 @@ def _remove(served: Served, snapshot: Snapshot, image: str, uploads: Path) -> in
     index = _writer(snapshot)
     item = Snapshot(index).item(image)
     count = index.remove([image])
-    served.swap(Snapshot(FactIndex(index.store, None)))
+    served.swap(snapshot.successor(index.store))
     if item is not None and Path(item["path"]).parent == uploads:
         with_same = any(other["path"] == item["path"] for other in index.items())
         if not with_same:

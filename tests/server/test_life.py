@@ -87,9 +87,7 @@ def test_an_index_in_milvus_is_served_like_a_folder(tmp_path):
         expected = folder.query("<person, riding>", 30, where="year > 2000")
         assert [(hit["id"], hit["score"]) for hit in found] == [(hit.id, hit.score) for hit in expected]
         assert running.get("/images/set%2F7.png")["metadata"] == {"split": "test", "year": "1997"}
-        assert running.get("/search", 400, q="<dog>", where="nothing = 1")["detail"].startswith(
-            "The index has no column"
-        )
+        assert "no column" in running.get("/search", 400, q="<dog>", where="nothing = 1")["detail"]
 
 
 def test_concurrent_queries_share_sweeps_and_get_their_own_answers(plain_service):
