@@ -99,8 +99,11 @@ def firmness(run: "Run", omegas: "Sequence[Mapping[str, Tensor]]") -> dict[Fact,
     """How firmly each fact is held under each importance.
 
     The mean importance of the parameters, weighted by how much the fact's own images use them (their importance for
-    those images alone), in units of the mean over all parameters: 1 is no firmer than a parameter picked at random.
+    those images alone), in units of the first importance's mean over all parameters: at first, 1 is no firmer than a
+    parameter picked at random. Empty for methods that keep no importance per parameter.
     """
+    if not all(omegas):
+        return {}
     import torch
 
     from factlearn.learning.problem import problem_class
@@ -115,25 +118,22 @@ def firmness(run: "Run", omegas: "Sequence[Mapping[str, Tensor]]") -> dict[Fact,
     learner = problem_class(run.config).of_run(run, model).importance_learner(bare, None)
     measure = make_strategy(run.config.strategy).use_measure(learner.output)
     chosen = _pictures_of(run)
-    means = [sum(float(each.sum()) for each in omega.values()) / _count(omega) or 1.0 for omega in omegas]
+    first = omegas[0]
+    mean = sum(float(each.sum()) for each in first.values()) / sum(each.numel() for each in first.values()) or 1.0
     found: dict[Fact, list[float]] = {}
     with progress("how firmly facts are held", len(chosen)) as advance:
         for fact, paths in chosen.items():
             estimator = Estimator(learner.measured or learner.module, measure)
             for batch in in_order(open_inputs(model, paths), len(paths)):
                 estimator.update(batch)
-            used = {name: each for name, each in estimator.importance.mean().items() if name in omegas[0]}
+            used = {name: each for name, each in estimator.importance.mean().items() if name in first}
             total = sum(float(each.sum()) for each in used.values()) or 1.0
             found[fact] = [
                 sum(float((used[name] * omega[name].to(used[name])).sum()) for name in used) / total / mean
-                for omega, mean in zip(omegas, means, strict=True)
+                for omega in omegas
             ]
             advance(1)
     return found
-
-
-def _count(omega: "Mapping[str, Tensor]") -> int:
-    return sum(each.numel() for each in omega.values())
 
 
 def _pictures_of(run: "Run") -> dict[Fact, list[Path]]:

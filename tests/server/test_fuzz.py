@@ -13,7 +13,7 @@ from tests.conftest import draw
 from tests.server.conftest import make_plain
 from tests.server.running import BEARER, serving, wait_until
 
-FEW, MANY = 240, int(os.environ.get("FACTLEARN_FUZZ_CASES", "20000"))
+FEW, MANY = 200, int(os.environ.get("FACTLEARN_FUZZ_CASES", "20000"))
 _GROWTH = 50_000_000
 
 

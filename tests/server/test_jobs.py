@@ -18,7 +18,7 @@ def events_of(running, job):
     return [Job(**json.loads(line)) for line in lines]
 
 
-@pytest.mark.parametrize("source", ["facts", "images"])
+@pytest.mark.parametrize("source", ["facts", pytest.param("images", marks=pytest.mark.slow)])
 def test_a_job_adapts_the_run_and_tells_what_is_held_more_firmly(photo_service, learned, source):
     hits = photo_service.get("/search", q="<person, riding, bike>", where="split = 'train'", k=4)["hits"]
     chosen = {"facts": ["<person, riding, *>"]} if source == "facts" else {"images": [hit["id"] for hit in hits]}

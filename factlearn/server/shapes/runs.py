@@ -79,7 +79,7 @@ class ImportanceRequest(Shape):
 
 
 class Firmness(Shape):
-    """How firmly a fact is held: the mean importance of the parameters it uses, in units of the overall mean."""
+    """How firmly a fact is held: the mean importance of the parameters it uses, in units of the mean before."""
 
     model_config = example(fact="<person, riding, bike>", before=1.4, after=2.2)
 
