@@ -4,14 +4,15 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from factlearn.errors import ConfigError, FactIndexError, FactlearnError
-from factlearn.retrieval import FactIndex
+from factlearn.retrieval import FactIndex, store_at
+from factlearn.retrieval.stores import DEFAULT, STORES
 from factlearn.server.batching import Batcher
 from factlearn.server.lanes import Lane
 from factlearn.server.metrics import Metrics
@@ -248,6 +249,18 @@ class Catalog:
                 served.take_out(f"It cannot be read ({error}).")
         for served in self.indexes.values():
             self.find_stages(served)
+
+
+def check_places(given: Sequence[str]) -> None:
+    """Refuse folders that do not exist, before the service starts: a damaged index may be repaired, a typo may not.
+
+    Raises:
+        FactIndexError: naming the first.
+    """
+    for each in given:
+        _, address = _named(each)
+        if store_at(address) is STORES[DEFAULT] and not os.path.isdir(address):
+            raise FactIndexError(f"{address} is not an index (no such folder); build one with `factlearn index build`.")
 
 
 def _named(given: str) -> tuple[str, str]:

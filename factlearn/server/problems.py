@@ -74,6 +74,10 @@ def install(app: FastAPI) -> None:
         }.get(error.status_code, f"{error.detail}.")
         return problem(error.status_code, sentence, error.headers)
 
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> Response:
+        return problem(500, "Something went wrong here; the log of the service says what.")
+
 
 def responses(*statuses: int) -> dict[int | str, dict[str, object]]:
     """How OpenAPI describes the errors that an endpoint may give, besides those that all may."""

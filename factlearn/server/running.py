@@ -11,6 +11,7 @@ import uvicorn
 
 from factlearn.errors import ConfigError
 from factlearn.server.app import create_app
+from factlearn.server.catalog import check_places
 from factlearn.server.protocol import patient_protocol
 from factlearn.server.settings import Settings
 
@@ -77,6 +78,7 @@ def run(settings: Settings, say: Callable[[str], None], *, show_token: bool) -> 
         names = ", ".join(server.app.state.service.catalog.indexes)
         say(f"Serving {names} at {place}{f'#token={settings.tokens[0]}' if show_token else ''}")
 
+    check_places(settings.indexes)
     os.environ["FACTLEARN_OFFLINE"] = "1"  # no query may start a download, of word vectors for example
     try:
         Server(settings, ready).run()

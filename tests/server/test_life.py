@@ -13,6 +13,7 @@ import pytest
 
 from factlearn.retrieval import FactIndex
 from factlearn.server.settings import Limits
+from tests.cli.commands import factlearn
 from tests.retrieval.conftest import more_images
 from tests.server.conftest import make_plain
 from tests.server.running import serving, wait_until
@@ -169,14 +170,14 @@ def test_the_end_waits_for_requests_under_way(command):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--token-file", "nowhere"], "token file"),
-        (["--host", "256.1.1.1"], "Cannot listen"),
+        (["plain", "--token-file", "nowhere"], "token file"),
+        (["plain", "--host", "256.1.1.1"], "Cannot listen"),
+        (["plian"], "plian is not an index"),
+        (["plain", "plain"], "Two indexes are called 'plain'"),
     ],
 )
 def test_a_mistaken_start_ends_with_a_sentence(plain, tmp_path, arguments, sentence):
-    from tests.cli.commands import factlearn
-
-    done = factlearn("serve", plain.path, "--port", "0", *arguments, cwd=tmp_path)
+    done = factlearn("serve", *arguments, "--port", "0", cwd=tmp_path)
     assert done.returncode == 2
     assert sentence in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
