@@ -29,13 +29,13 @@ def add_until_killed(process, url, picture, number, acknowledged, seconds):
     with httpx.Client(base_url=url, headers=headers, timeout=120) as http, suppress(httpx.HTTPError):
         while not http.get("/api/v1").json()["indexes"][0]["writable"]:
             time.sleep(0.05)
-        killer = threading.Timer(seconds, process.kill)
-        killer.start()
         for turn in range(10_000):
             name = f"kill{number}/{turn}"
             response = http.post("/api/v1/images", files={"image": ("x.png", picture)}, data={"id": name})
             if response.status_code == 201:
                 acknowledged.append(name)
+            if turn == 0:  # the model is loaded: from now on, additions are quick
+                threading.Timer(seconds, process.kill).start()
 
 
 @pytest.mark.slow
