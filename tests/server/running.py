@@ -1,5 +1,8 @@
 """A real service on a free loopback port, in a thread of the test's process."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -65,3 +68,29 @@ def wait_until(condition, seconds=120):
     while not condition():
         assert time.monotonic() < until, "waited too long"
         time.sleep(0.02)
+
+
+@contextmanager
+def service_process(index, folder):
+    """The command as a user starts it, with its temporary files in `folder`/tmp; its process and address."""
+    (folder / "token").write_text(TOKEN)
+    code = "from factlearn.cli import main; main()"
+    arguments = ["serve", str(index), "--port", "0", "--rate", "0", "--quiet", "--token-file", str(folder / "token")]
+    (folder / "tmp").mkdir(exist_ok=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+    )
+    try:
+        yield process, process.stdout.readline().split()[3].rstrip("/")
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise

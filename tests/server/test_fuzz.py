@@ -1,26 +1,25 @@
 """Requests that no one would send: made from the OpenAPI document by schemathesis, and malformed pictures."""
 
-import gc
 import os
 import random
 from pathlib import Path
 
+import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.conftest import draw
 from tests.server.conftest import make_plain
-from tests.server.running import BEARER, serving, wait_until
+from tests.server.running import BEARER, service_process, wait_until
 
 FEW, MANY = 200, int(os.environ.get("FACTLEARN_FUZZ_CASES", "20000"))
 _GROWTH = 50_000_000
 
 
-def resident():
-    """This process's resident memory in bytes; the service runs in it."""
-    gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+def resident(process):
+    """The resident memory of a process in bytes."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -39,9 +38,9 @@ def check(response):
         assert content_type(response).startswith(("application/problem+json", "application/json"))
 
 
-def fuzz(running, cases):
+def fuzz(url, cases):
     """Send about `cases` requests, spread over all operations."""
-    schema = schemathesis.openapi.from_url(f"{running.url}/api/v1/openapi.json")
+    schema = schemathesis.openapi.from_url(f"{url}/api/v1/openapi.json")
     operations = [each.ok() for each in schema.get_all_operations()]
     operations = [each for each in operations if not each.path.endswith("/events")]
     sent = 0
@@ -59,7 +58,7 @@ def fuzz(running, cases):
         def send(case):
             nonlocal sent
             sent += 1
-            check(case.call(base_url=running.url, headers=BEARER, timeout=60))
+            check(case.call(base_url=url, headers=BEARER, timeout=60))
 
         send()
     return sent
@@ -84,22 +83,25 @@ def malformed(whole, count):
 
 
 def run(tmp_path, cases, pictures):
+    """The number of requests sent, and by how much the memory of the service grew."""
     index = make_plain(tmp_path)
-    picture = tmp_path / "whole.png"
-    draw(0, 1, picture)
-    outside = {path for path in tmp_path.rglob("*") if not path.is_relative_to(index.path)}
-    with serving(index.path) as running:
-        fuzz(running, len(running.server.app.openapi()["paths"]))  # imports and caches fill up
-        before = resident()
-        sent = fuzz(running, cases)
-        for content in malformed(picture.read_bytes(), pictures):
-            response = running.http.post("/api/v1/facts", files={"image": ("x.png", content)})
-            check(response)
+    draw(0, 1, tmp_path / "whole.png")
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "token").touch()
+    beside = {path for path in tmp_path.iterdir() if path != index.path}
+    with service_process(index.path, tmp_path) as (process, url), httpx.Client(base_url=url, timeout=60) as http:
+        fuzz(url, 200)  # imports and caches fill up
+        before = resident(process.pid)
+        sent = fuzz(url, cases)
+        for content in malformed((tmp_path / "whole.png").read_bytes(), pictures):
+            check(http.post("/api/v1/facts", files={"image": ("x.png", content)}))
             sent += 1
-        assert running.get("/search", q="<dog>", k=1)["hits"]
-        wait_until(lambda: not any(running.service.spool.iterdir()))
-        growth = resident() - before
-    assert {path for path in tmp_path.rglob("*") if not path.is_relative_to(index.path)} == outside
+        assert http.get("/api/v1/search?q=%3Cdog%3E&k=1").json()["hits"]
+        (spool,) = (tmp_path / "tmp").glob("factlearn-serve-*")
+        wait_until(lambda: not any(spool.iterdir()))
+        growth = resident(process.pid) - before
+    assert {path for path in tmp_path.iterdir() if path != index.path} == beside
+    assert not any((tmp_path / "tmp").iterdir())
     return sent, growth
 
 
