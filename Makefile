@@ -4,10 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: demo test lint bench clean
+INDEX ?= indexes/demo
+
+.PHONY: demo serve test lint bench clean
 
 demo: $(STAMP)-demo
 	$(BIN)/factlearn demo
+
+serve: $(STAMP)-serve
+	@test -f $(INDEX)/index.json || { echo "There is no index $(INDEX) yet; run 'make demo' first."; exit 2; }
+	$(BIN)/factlearn serve $(INDEX)
 
 test: $(STAMP)-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile

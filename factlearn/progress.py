@@ -10,7 +10,11 @@ from rich.console import Console
 Advance = Callable[..., None]
 """`advance(steps, note="loss 1.2")`: this many steps are done; the note stands beside the bar."""
 
+Listener = Callable[[str, int, int], None]
+"""`listener(what, done, total)`, called at every step."""
+
 _SECONDS_BETWEEN_LINES = 15.0
+_listeners: list[Listener] = []
 
 
 def log_console() -> Console:
@@ -24,8 +28,33 @@ def say(text: str) -> None:
 
 
 @contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Have a program told of all progress within the block as well."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+@contextmanager
 def progress(what: str, total: int) -> Iterator[Advance]:
     """Show how far `what` has come, of `total` steps; nothing if there are none."""
+    with _shown(what, total) as advance:
+        done = 0
+
+        def told(steps: int = 1, note: str | None = None) -> None:
+            nonlocal done
+            done += steps
+            for listener in _listeners:
+                listener(what, done, total)
+            advance(steps, note)
+
+        yield told if _listeners else advance
+
+
+@contextmanager
+def _shown(what: str, total: int) -> Iterator[Advance]:
     console = log_console()
     if not total:
         yield lambda *_, **__: None

@@ -12,6 +12,7 @@ from factlearn.cli.demo import demo
 from factlearn.cli.manifest import manifest
 from factlearn.cli.query import query
 from factlearn.cli.registries import list_
+from factlearn.cli.serve import serve
 from factlearn.errors import FactlearnError
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ experiments.add_commands(app)
 app.command()(manifest)
 app.command()(query)
 app.command()(demo)
+app.command()(serve)
 app.command("list")(list_)
 app.add_typer(index.app, name="index")
 app.add_typer(runs.app, name="runs")

@@ -35,3 +35,4 @@ def demo(
     print(f"\nThe report: {steps.report(results, out)}")
     print(f"The queries' images: {out / 'query-1.png'} to {out / f'query-{len(steps.QUERIES)}.png'}")
     print(f'Try it: factlearn query {index} "<person, *, hand>" --sheet sheet.png')
+    print(f"Open it in a browser: factlearn serve {index}   (or: make serve)")

@@ -1,0 +1,1 @@
+"""The search service: an HTTP API and a web page over fact indexes; started by `factlearn serve`."""
