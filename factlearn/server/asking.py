@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from factlearn.errors import FactError, FactIndexError, FactlearnError
+from factlearn.retrieval.confidence import seen_until
 from factlearn.retrieval.hits import Hit
 from factlearn.retrieval.negation import MARGIN
 from factlearn.retrieval.options import check_margin, check_page, filter_of, weights_of
@@ -15,8 +16,6 @@ from factlearn.server.problems import ServiceError
 from factlearn.server.service import Service
 from factlearn.server.snapshots import Snapshot
 
-SURE = 0.5
-"""Below this probability, the model does not see the fact."""
 _DEEPEST = 100_000  # offset + k: a ranking is worked out from its top
 
 
@@ -104,11 +103,9 @@ class Found:
     @classmethod
     def page(cls, best: Sequence[Hit], options: Options, images: int) -> "Found":
         """The page of a ranking that was worked out from its top to the page's end."""
-        chances: list[float | None] = [getattr(hit, "probability", None) for hit in best]
-        seen = max((rank for rank, chance in enumerate(chances, 1) if chance is None or chance >= SURE), default=0)
-        told = any(chance is not None for chance in chances)
-        ends = seen < len(best) or len(best) < options.offset + options.k or len(best) >= images
-        return cls(best[options.offset :], seen if told and ends else None)
+        seen = seen_until(best)
+        ends = seen != len(best) or len(best) < options.offset + options.k or len(best) >= images
+        return cls(best[options.offset :], seen if ends else None)
 
 
 async def find(service: Service, served: Served, snapshot: Snapshot, reading: Reading, options: Options) -> Found:
