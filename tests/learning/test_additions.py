@@ -1,6 +1,5 @@
 """Tasks added to a run one by one are, bit for bit, those of a run that planned them; of facts and classes alike."""
 
-import csv
 import random
 
 import pytest
@@ -128,20 +127,23 @@ def test_new_photos_of_a_known_fact_are_a_task_that_learns_from_them_alone(facts
     assert len(learned.data) == 36 + 18
     assert learned.metrics()[-1]["stage"] == 4
     labels = [guess.label for guess in learned.predict([tmp_path / "more" / "0-20.png"], top=9)]
-    assert len(labels) == len(set(labels)) == 5
+    assert len(labels) == len(set(labels)) == 6
+    assert "none of these" in labels
 
 
-def test_a_manifest_without_a_split_sets_a_fifth_of_each_fact_aside(facts, tmp_path):
+def test_a_manifest_without_a_split_gets_one_that_later_rows_do_not_change(facts, tmp_path):
     run = facts.begun(tmp_path / "run", training__epochs=1)
     manifest = write_manifest(tmp_path / "more", "more.csv", [4, 5], range(10), split=False)
-    learned = learn_data(run, manifest)
-    test = [sample for sample in learned.images.added["more"].samples if sample.split == "test"]
-    assert sorted(sample.fact for sample in test) == sorted([*LATER, *LATER])
-    with open(manifest) as stream:
-        rows = list(csv.reader(stream))
-    manifest.write_text("\n".join(",".join(row) for row in [rows[0], *reversed(rows[1:])]) + "\n")
-    again = learn_data(run, manifest, name="reversed").images.added["reversed"].samples
-    assert {sample.id for sample in again if sample.split == "test"} == {sample.id for sample in test}
+    first = learn_data(run, manifest).images.added["more"].samples
+    for split in ("train", "test"):
+        assert {sample.fact for sample in first if sample.split == split} == set(LATER)
+    more = write_manifest(tmp_path / "more", "longer.csv", [4, 5], range(14), split=False).read_text().splitlines()
+    rows = manifest.read_text().splitlines()
+    longer = tmp_path / "more" / "longer.csv"
+    longer.write_text("\n".join([*rows, *(row for row in more if row not in rows)]) + "\n")
+    again = learn_data(run, longer, name="longer").images.added["longer"].samples
+    assert len(again) == len(first) + 8
+    assert {(sample.id, sample.split) for sample in first} <= {(sample.id, sample.split) for sample in again}
 
 
 def test_epochs_are_those_of_the_call_also_when_it_is_resumed(facts, tmp_path):
