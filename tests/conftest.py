@@ -9,12 +9,15 @@ import csv
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from PIL import Image, ImageDraw
 from safetensors.torch import save_file
 
 from factlearn.facts import Fact
 
 torch.set_num_threads(1)
+settings.register_profile("busy machine", deadline=None)  # how long an example takes says nothing there
+settings.load_profile("busy machine")
 
 WORDS = ("person", "dog", "ball", "riding", "holding", "jumping", "bike", "red", "kite", "tree")
 FACTS = (
