@@ -3,7 +3,6 @@
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.errors import FactError, FactIndexError
-from factlearn.facts import Fact, FactQuery, Vocabulary
+from factlearn.facts import Fact, FactQuery
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.about import ModelEntry, Version
 from factlearn.retrieval.anywhere import anywhere as placed_anywhere
 from factlearn.retrieval.anywhere import by_evidence, comparable
-from factlearn.retrieval.confidence import Confidence
-from factlearn.retrieval.fitting import SAMPLE, Fitting
+from factlearn.retrieval.contents import Contents
 from factlearn.retrieval.hits import Hit, ShownFact, best_of, make_hits
 from factlearn.retrieval.items import Images
 from factlearn.retrieval.negation import MARGIN, showing_any
@@ -25,7 +23,7 @@ from factlearn.retrieval.options import check_margin, check_page, filter_of, wei
 from factlearn.retrieval.rows import unpack
 from factlearn.retrieval.search import Nearest, Question, nearest, nearest_to_all
 from factlearn.retrieval.sentences import Reading, read
-from factlearn.retrieval.stores import Item, Store, store_at
+from factlearn.retrieval.stores import store_at
 from factlearn.retrieval.where import Filter
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 Asked = str | Fact | FactQuery | Reading
 
 
-class FactIndex:
+class FactIndex(Contents):
     """Image vectors that are searched by fact; made with `create`, opened with `open`.
 
     An opened index folder is a snapshot: its answers stay the same, whatever others write, until `reload`.
@@ -44,10 +42,6 @@ class FactIndex:
         >>> [hit.path for hit in index.query("<person, *, bike>", k=5)]  # doctest: +SKIP
         >>> index.query("<*, riding>", without=["<*, *, horse>"], where="split = 'test'")  # doctest: +SKIP
     """
-
-    def __init__(self, store: Store, language: LanguageSpace | None) -> None:
-        self.store = store
-        self._given = self._language = language
 
     @classmethod
     def create(
@@ -133,67 +127,6 @@ class FactIndex:
         """
         self.store.about.check_version(self.path, version)
 
-    # What it holds
-
-    @property
-    def path(self) -> Path | str:
-        """The folder or address of the index."""
-        return self.store.place
-
-    def __len__(self) -> int:
-        return len(self.store)
-
-    @property
-    def dimension(self) -> int:
-        """The length of a unit's vector."""
-        return self.store.about.dimension
-
-    @property
-    def models(self) -> Mapping[str, ModelEntry]:
-        """The models that made vectors, by fingerprint, oldest first."""
-        return self.store.about.models
-
-    @property
-    def model(self) -> str:
-        """The fingerprint of the newest model."""
-        return list(self.models)[-1]
-
-    @property
-    def facts(self) -> tuple[Fact, ...]:
-        """The known facts, sorted."""
-        return self.store.about.facts
-
-    @property
-    def vectors(self) -> NDArray[np.float32]:
-        """The image vectors [N, 3, D], in the order of `ids`."""
-        return unpack(self.store.take(self.store.keys()))
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids of all images."""
-        return [item["id"] for item in self.items()]
-
-    @property
-    def paths(self) -> list[Path]:
-        """The paths of all images when they were indexed."""
-        return [Path(item["path"]) for item in self.items()]
-
-    def items(self, where: str | None = None) -> Sequence[Item]:
-        """What is known about all images, or about those that pass a filter (see `factlearn.retrieval.items`)."""
-        return self.store.items(self.store.keys(filter_of(where)))
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The units that plain-text queries may name."""
-        return Vocabulary.of(self.facts)
-
-    @property
-    def language(self) -> LanguageSpace:
-        """The language space of the index."""
-        if self._language is None:
-            self._language = self.store.load_language()
-        return self._language
-
     # Queries
 
     def query(
@@ -248,14 +181,14 @@ class FactIndex:
             return self._page(questions[0], k, where, offset, threshold, asked.without, margin, alternatives[0])
         check_page(k, offset)
         if anywhere:
-            questions = [comparable(each, self._fitting) for each in questions]
+            questions = [comparable(each, self.fitting) for each in questions]
         pages = [
             self._page(each, k + offset, where, 0, None if anywhere else threshold, asked.without, margin, one)
             for each, one in zip(questions, alternatives, strict=True)
         ]
         if not anywhere:
             return best_of(pages, weights_of(weights))[offset : offset + k]
-        hits = by_evidence(pages, self._fitting, weights_of(weights))
+        hits = by_evidence(pages, self.fitting, weights_of(weights))
         return [hit for hit in hits if threshold is None or hit.score >= threshold][offset : offset + k]
 
     def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
@@ -298,22 +231,11 @@ class FactIndex:
         """
         check_page(k, 0)
         targets, mask = self.language.embed(self.facts)
-        scores = self._fitting.scores(self._checked(vector), targets, mask)
+        scores = self.fitting.scores(self._checked(vector), targets, mask)
         order = np.argsort(-scores, kind="stable")[:k]
         shown = [self.facts[place] for place in order]
         chances = self.confidence.of_facts(self._checked(vector), shown)
         return [ShownFact(fact, float(scores[p]), c) for fact, p, c in zip(shown, order, chances, strict=True)]
-
-    @cached_property
-    def confidence(self) -> Confidence:
-        """What the distances of the index's vectors are worth, and which facts its newest model was taught."""
-        return Confidence(self.models, self.facts, self.language)
-
-    @cached_property
-    def _fitting(self) -> Fitting:
-        keys = self.store.keys()
-        sample = keys[:: -(-len(keys) // SAMPLE) or 1]
-        return Fitting.of(unpack(self.store.take(sample)), self.facts, self.language)
 
     def read(self, query: Asked) -> Reading:
         """How a query is understood: plain words as a person would, against the units the index knows."""
@@ -438,13 +360,6 @@ class FactIndex:
         count = self.store.remove(chosen) if chosen else 0
         self.reload()
         return count
-
-    def reload(self) -> None:
-        """Switch to the newest state."""
-        self.store = self.store.reload()
-        self._language = self._given
-        for name in ("vocabulary", "_fitting", "confidence"):
-            self.__dict__.pop(name, None)
 
     def optimize(self, **options: Any) -> "list[Trial]":
         """Choose the fastest way to search that reaches a recall; see `factlearn.retrieval.folder.optimize`."""
