@@ -1,0 +1,127 @@
+// Remember these: chosen facts or pictures become important, so that learning more does not forget them.
+
+import { follow, post, remove } from "./api.js";
+import { announce, bar, byId, el, number, toggle } from "./dom.js";
+import { factsOf } from "./query.js";
+import { store } from "./state.js";
+import { withToken } from "./token.js";
+
+const chosen = new Set();
+let job = null;
+let known = [];
+let able = null; // why not, or null
+
+/** Draw the panel for the index; `runs` tells which methods can remember. */
+export async function showRemember(state, service, runs) {
+  const info = service.indexes.find(({ name }) => name === state.index);
+  const run = runs.find(({ name }) => name === info?.run);
+  if (!info?.run) able = `The run behind ${state.index} is not known; start the service with --run.`;
+  else if (run && !run.remembers) able = `${run.title} has no importance to adapt; serve a run learned with MAS, for example.`;
+  else able = null;
+  known = await factsOf(state.index);
+  draw(state);
+}
+
+function draw(state) {
+  const panel = byId("remember");
+  if (able) return panel.replaceChildren(el("h2", {}, "Remember"), el("p", { class: "hint" }, able));
+  const pictures = state.pick.length;
+  panel.replaceChildren(
+    el("h2", {}, "Remember"),
+    el("p", { class: "hint" }, "What matters for these becomes harder to change when the model keeps learning. Choose facts here, or select pictures in the grid."),
+    el("div", { class: "remember-columns" },
+      el("div", {}, factChoice(), el("div", { class: "actions" },
+        el("button", { type: "button", class: "primary", id: "remember-facts", disabled: !chosen.size || busy(), onclick: () => start({ facts: [...chosen] }) }, `Remember ${chosen.size} facts`),
+        el("button", { type: "button", id: "remember-pictures", disabled: !pictures || busy(), onclick: () => start({ images: store.get().pick }) }, `Remember ${number(pictures)} selected pictures`))),
+      el("div", { id: "job", "aria-live": "polite" }, job ? jobView() : el("p", { class: "hint" }, "Progress shows here."))),
+  );
+}
+
+const busy = () => job !== null && (job.state === "queued" || job.state === "running");
+
+function factChoice() {
+  const list = el("div", { class: "fact-choice", role: "group", "aria-label": "Facts", tabindex: "0" });
+  const fill = (text) => {
+    const words = text.toLowerCase().split(/[\s<>,*]+/).filter(Boolean);
+    const fitting = known.filter(({ fact }) => words.every((word) => fact.toLowerCase().includes(word)));
+    list.replaceChildren(...fitting.slice(0, 200).map(({ fact, images }) => el("label", { class: "value" },
+      el("input", { type: "checkbox", checked: chosen.has(fact), onchange: (event) => choose(fact, event.target.checked) }),
+      el("span", {}, fact), el("span", { class: "hint" }, number(images)))));
+  };
+  fill("");
+  return el("div", {}, el("input", { type: "search", placeholder: "Find facts, e.g. riding", "aria-label": "Find facts to remember", oninput: (event) => fill(event.target.value) }), list);
+}
+
+function choose(fact, on) {
+  if (on) chosen.add(fact);
+  else chosen.delete(fact);
+  const button = byId("remember-facts");
+  button.textContent = `Remember ${chosen.size} facts`;
+  button.disabled = !chosen.size || busy();
+}
+
+/** Start the job for facts or for pictures. */
+export async function start(what) {
+  if (store.get().panel !== "remember") store.set({ panel: "remember" });
+  try {
+    const begun = await withToken(() => post("/importance", { index: store.get().index, ...what }));
+    if (!begun) return;
+    changed(begun);
+    follow(begun.id, changed);
+  } catch (error) {
+    fail(error.message);
+  }
+}
+
+function fail(text) {
+  byId("job")?.replaceChildren(el("p", { class: "error", role: "alert" }, text));
+}
+
+function changed(now) {
+  const ended = job?.state !== now.state && now.state === "done";
+  job = now;
+  if (!byId("job")) return;
+  if (busy() && byId("job").querySelector("progress")) showProgress(byId("job").querySelector("progress"));
+  else draw(store.get());
+  if (ended) announce("Done: these facts are held more firmly now.");
+}
+
+function showProgress(progress) {
+  progress.max = Math.max(1, job.total);
+  progress.value = job.done;
+  progress.nextElementSibling.textContent = `${number(job.done)} of ${number(job.total)}`;
+}
+
+function jobView() {
+  if (busy()) {
+    const progress = el("progress", { "aria-label": job.what });
+    const view = el("div", { class: "job" }, el("p", {}, job.what), el("div", { class: "progress-line" }, progress, el("span", { class: "hint" })),
+      el("button", { type: "button", onclick: () => withToken(() => remove(`/jobs/${job.id}`)).catch((error) => fail(error.message)) }, "Cancel"));
+    showProgress(progress);
+    return view;
+  }
+  if (job.state === "failed") return el("p", { class: "error" }, job.error ?? "It failed.");
+  if (job.state === "cancelled") return el("p", {}, "Cancelled; nothing was changed.");
+  return firmness(job.result);
+}
+
+/** Before and after, one row per fact, most gained first. */
+function firmness({ run, facts }) {
+  const most = Math.max(...facts.flatMap(({ before, after }) => [before, after]), 1e-9);
+  const row = ({ fact, before, after }) => el("li", {}, el("span", { class: "firm-fact" }, fact, el("span", { class: "gain" }, ` ×${(after / Math.max(before, 1e-9)).toFixed(2)}`)),
+    bar("before", before / most, before.toFixed(2), "muted"), bar("now", after / most, after.toFixed(2), "plain"));
+  const rows = facts.map(row);
+  return el("div", { class: "firmness" },
+    el("p", {}, "Held more firmly than before, most gained first. The new run is ", el("strong", {}, run), "."),
+    el("ol", { class: "firm" }, rows.slice(0, 8)),
+    rows.length > 8 ? el("details", {}, el("summary", {}, `${rows.length - 8} more`), el("ol", { class: "firm" }, rows.slice(8))) : null);
+}
+
+/** Follow the selection in the panel's button. */
+export function showPickedCount(state) {
+  const button = byId("remember-pictures");
+  if (!button) return;
+  button.textContent = `Remember ${number(state.pick.length)} selected pictures`;
+  button.disabled = !state.pick.length || busy();
+  toggle(button, true);
+}
