@@ -1,6 +1,6 @@
 // The page: what it shows follows from the state in the address; see state.js.
 
-import { Offline, ServiceError, get, takeTokenFromAddress } from "./api.js";
+import { Offline, ServiceError, get, post, takeTokenFromAddress } from "./api.js";
 import { showDetail, startDetail } from "./detail.js";
 import { announce, byId, count, el, number, toggle } from "./dom.js";
 import { showFilters, startFilters } from "./filters.js";
@@ -52,13 +52,18 @@ async function start() {
   toggle(byId("tools"), true);
   store.listen(update);
   store.read();
-  get("/runs").then((answer) => { runs = answer.runs; showPanels(store.get()); }, () => {});
+  get("/runs").then((answer) => { runs = answer.runs; }, () => {});
+}
+
+async function refresh() {
+  service = await get("");
+  ({ runs } = await get("/runs"));
 }
 
 /** Bring the page in line with the state. */
 function update(state, before) {
   const served = service.indexes.find(({ name }) => name === state.index);
-  if (!served) return store.set({ index: service.indexes[0].name, other: "" }, { replace: true });
+  if (!served) return store.set({ index: service.indexes[0].name }, { replace: true });
   if (state.picture && !isHeld()) {
     explain("Pictures are not part of links", "Choose, drop or paste the picture again to see its facts and neighbours.");
     return;
@@ -85,10 +90,12 @@ function search(state, served) {
   toggle(byId("message"), false);
   toggle(byId("reference"), false);
   toggle(byId("mark-cut"), false);
+  toggle(byId("sort").parentElement, Boolean(state.q));
   byId("lists").replaceChildren();
   if (!served.ready) return explain(`${served.name} cannot be searched`, served.reason ?? "It is not ready.");
   if (!state.q && !state.like && !state.picture) return welcome(state, served);
-  const names = state.q && state.other ? [state.index, state.other] : [state.index];
+  const other = service.indexes.find(({ name, ready }) => name === state.other && name !== state.index && ready);
+  const names = state.q && other ? [state.index, other.name] : [state.index];
   lists = names.map((name) => makeList(state, name, names.length > 1));
   byId("lists").classList.toggle("two", names.length > 1);
   byId("lists").replaceChildren(...lists.map((list) => list.element));
@@ -132,6 +139,7 @@ function arrived(list, state, page, opening) {
     showUnderstood(understood, state.weights);
     if (page.hits.length) remember(state.q);
     if (store.get().panel === "travel") showPanels(store.get());
+    if (store.get().show) showDetail(store.get());
   } else if (opening) showReference(state, page.facts);
   toggle(byId("mark-cut"), list.cut === null && !state.sort && list.hits.length > 1);
   if (!list.hits.length) return nothing(state);
@@ -154,13 +162,15 @@ function showCut() {
   if (list?.cut !== null && list) announce(`${count(list.cut, "picture")} above the cut`);
 }
 
-function showPanels(state) {
+async function showPanels(state) {
   for (const panel of PANELS) {
     toggle(byId(panel), state.panel === panel);
     byId(`open-${panel}`).setAttribute("aria-expanded", String(state.panel === panel));
   }
   const complain = (error) => error.name !== "AbortError" && byId(state.panel)?.replaceChildren(el("p", { class: "error" }, error.message));
   showFilters(state).catch(complain);
+  // A service that has just started may not have known its runs yet.
+  if (state.panel && !service.indexes.every(({ run }) => run)) await refresh().catch(() => {});
   if (state.panel === "travel") showTravel(state, service, state.q && understood ? understood.query.fact : null).catch(complain);
   if (state.panel === "remember") showRemember(state, service, runs).catch(complain);
 }
@@ -169,9 +179,9 @@ function showPanels(state) {
 
 function explain(title, text, ...more) {
   busy(false);
-  byId("message").replaceChildren(el("h2", {}, title), el("p", {}, text), ...more);
+  byId("message").replaceChildren(el("h2", {}, title), el("p", {}, text), ...more.filter(Boolean));
   toggle(byId("message"), true);
-  announce(`${title}. ${text}`);
+  announce("");
 }
 
 const button = (text, action) => el("button", { type: "button", class: "pill", onclick: action }, text);
@@ -179,22 +189,33 @@ const button = (text, action) => el("button", { type: "button", class: "pill", o
 async function welcome(state, served) {
   understood = null;
   showUnderstood(null);
-  const place = el("div", { class: "pills" });
+  const place = el("ul", { class: "examples" });
   const earlier = recent().slice(0, 6);
   explain("Ask for a fact", `${count(served.images, "picture")}, ${count(served.facts, "known fact")}. Type a fact or a sentence, or drop a picture anywhere.`,
     el("h3", {}, "Try"), place, earlier.length ? el("h3", {}, "Recent") : null,
     earlier.length ? el("div", { class: "pills" }, earlier.map((text) => button(text, () => ask(text)))) : null);
-  const facts = await factsOf(state.index).catch(() => []);
-  place.replaceChildren(...examples(facts.map(({ fact }) => fact)).map((text) => button(text, () => ask(text))));
+  try {
+    const queries = examples((await factsOf(state.index)).map(({ fact }) => fact));
+    const { answers } = await post("/search", { index: state.index, queries, k: 1 });
+    place.replaceChildren(...queries.map((text, each) => example(text, answers[each].hits[0])));
+  } catch {
+    place.previousElementSibling?.remove(); // an invitation, nothing more
+  }
+}
+
+/** A query with the picture that answers it best. */
+function example(text, hit) {
+  return el("li", {}, el("button", { type: "button", onclick: () => ask(text) },
+    hit ? el("img", { src: hit.thumb, alt: "", width: 128, height: 128 }) : null, el("span", {}, text)));
 }
 
 /** A few facts of different predicates, one with an open unit first. */
 function examples(facts) {
   const parts = facts.map((fact) => fact.slice(1, -1).split(", ")).filter((units) => units.length === 3);
   const seen = new Set();
-  const varied = parts.filter((units) => !seen.has(units[1]) && seen.add(units[1])).slice(0, 6);
+  const varied = parts.filter((units) => !seen.has(units[1]) && seen.add(units[1])).slice(0, 7);
   const chosen = varied.length ? [`<*, ${varied[0][1]}, *>`, ...varied.map((units) => `<${units.join(", ")}>`)] : facts.slice(0, 6);
-  return chosen.slice(0, 7);
+  return chosen.slice(0, 8);
 }
 
 function nothing(state) {

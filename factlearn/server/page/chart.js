@@ -2,24 +2,23 @@
 
 import { el, svg } from "./dom.js";
 
-const WIDTH = 560;
 const HEIGHT = 200;
 const EDGE = { left: 34, right: 12, top: 10, bottom: 26 };
 
-const x = (place, places) => EDGE.left + ((WIDTH - EDGE.left - EDGE.right) * place) / Math.max(1, places - 1);
 const y = (value) => EDGE.top + (HEIGHT - EDGE.top - EDGE.bottom) * (1 - value);
 
 /** `series`: [{ name, kind, values: [0..1 or null] }], one value per label; `now` is the place of the marker. */
-export function chart(labels, series, now, title) {
+export function chart(labels, series, now, title, width) {
   const places = labels.length;
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": title },
+  const x = (place) => EDGE.left + ((width - EDGE.left - EDGE.right) * place) / Math.max(1, places - 1);
+  const drawing = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "img", "aria-label": title },
     [0, 0.25, 0.5, 0.75, 1].map((value) => [
-      svg("line", { x1: EDGE.left, x2: WIDTH - EDGE.right, y1: y(value), y2: y(value), class: "rule" }),
+      svg("line", { x1: EDGE.left, x2: width - EDGE.right, y1: y(value), y2: y(value), class: "rule" }),
       svg("text", { x: EDGE.left - 6, y: y(value) + 4, class: "axis end" }, String(value)),
     ]).flat(),
-    labels.map((label, place) => svg("text", { x: x(place, places), y: HEIGHT - 6, class: `axis ${end(place, places)}` }, label)),
-    now < 0 ? null : svg("line", { x1: x(now, places), x2: x(now, places), y1: EDGE.top, y2: HEIGHT - EDGE.bottom, class: "now" }),
-    series.map(({ values, kind }) => curve(values, kind, places)),
+    labels.map((label, place) => svg("text", { x: x(place), y: HEIGHT - 6, class: `axis ${end(place, places)}` }, label)),
+    now < 0 ? null : svg("line", { x1: x(now), x2: x(now), y1: EDGE.top, y2: HEIGHT - EDGE.bottom, class: "now" }),
+    series.map(({ values, kind }) => curve(values, kind, x)),
   );
   const legend = el("ul", { class: "legend" }, series.map(({ name, kind, values }) =>
     el("li", { class: kind }, name, now >= 0 && values[now] !== null && values[now] !== undefined ? ` ${values[now].toFixed(2)}` : "")));
@@ -28,11 +27,11 @@ export function chart(labels, series, now, title) {
 
 const end = (place, places) => (place === 0 ? "start" : place === places - 1 ? "end" : "middle");
 
-function curve(values, kind, places) {
+function curve(values, kind, x) {
   const known = values.map((value, place) => [value, place]).filter(([value]) => value !== null && value !== undefined);
-  const points = known.map(([value, place]) => `${x(place, places)},${y(value)}`).join(" ");
+  const points = known.map(([value, place]) => `${x(place)},${y(value)}`).join(" ");
   return svg("g", { class: `curve ${kind}` }, svg("polyline", { points }),
-    known.map(([value, place]) => svg("circle", { cx: x(place, places), cy: y(value), r: 4 })));
+    known.map(([value, place]) => svg("circle", { cx: x(place), cy: y(value), r: 4 })));
 }
 
 /** The same as numbers, for those who cannot see curves. */

@@ -27,7 +27,7 @@ export async function showTravel(state, service, query) {
     return panel.replaceChildren(el("h2", {}, "Time travel"), el("p", { class: "hint" },
       `There is one model behind ${state.index}. Indexes named ${state.index}-after-task-1, -2, … beside it become its stages.`));
   }
-  const names = [state.index, state.other].filter(Boolean);
+  const names = [state.index, ...others.map(({ name }) => name).filter((name) => name === state.other)];
   const key = JSON.stringify([names, query]);
   if (!panel.firstChild || drawn.index !== state.index) panel.replaceChildren(controls(state, info, others), el("div", { class: "charts" }));
   else panel.firstChild.replaceWith(controls(state, info, others));
@@ -36,7 +36,10 @@ export async function showTravel(state, service, query) {
     const answers = await Promise.all(names.map((index) => get("/stages", { index, q: query })));
     drawn = { key, index: state.index, answers };
   }
-  panel.querySelector(".charts").replaceChildren(...drawn.answers.map((answer) => curves(answer, service, store.get())));
+  const charts = panel.querySelector(".charts");
+  const beside = charts.clientWidth > 900 && drawn.answers.length > 1;
+  const width = Math.max(280, beside ? (charts.clientWidth - 20) / 2 : charts.clientWidth);
+  charts.replaceChildren(...drawn.answers.map((answer) => curves(answer, service, store.get(), width)));
 }
 
 function controls(state, info, others) {
@@ -81,7 +84,7 @@ function stop() {
   if (button) button.textContent = "Play";
 }
 
-function curves(answer, service, state) {
+function curves(answer, service, state, width) {
   const info = service.indexes.find(({ name }) => name === answer.index);
   const { stages } = answer;
   const shown = stageOf(info, state.stage);
@@ -96,5 +99,5 @@ function curves(answer, service, state) {
   const known = series.filter(({ values }) => values.some((value) => value !== null));
   const about = answer.query ? `${answer.query}: ${answer.relevant} of ${answer.images} labelled pictures show it` : "MAP after each task";
   if (!known.length) return el("p", { class: "hint" }, `Nothing was measured for ${answer.index}.`);
-  return chart(stages.map(stageName), known, stages.findIndex(({ stage }) => stage === shown?.stage), `${answer.index} — ${about}`);
+  return chart(stages.map(stageName), known, stages.findIndex(({ stage }) => stage === shown?.stage), `${answer.index} — ${about}`, width);
 }
