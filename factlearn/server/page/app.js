@@ -69,6 +69,7 @@ function update(state, before) {
     return;
   }
   const asked = question(state) !== question(before) || !lists.length;
+  if (asked && (state.q !== before.q || !state.q)) byId("box").value = state.q;
   if (asked) search(state, served);
   else if (state.cut !== before.cut) showCut();
   if (state.pick !== before.pick) {
@@ -83,8 +84,6 @@ function update(state, before) {
 function search(state, served) {
   for (const list of lists) list.stop();
   lists = [];
-  const box = byId("box");
-  if (document.activeElement !== box || !state.q) box.value = state.q;
   document.title = state.q ? `${state.q} · factlearn` : "factlearn";
   byId("index").value = state.index;
   toggle(byId("message"), false);

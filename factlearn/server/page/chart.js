@@ -10,7 +10,7 @@ const y = (value) => EDGE.top + (HEIGHT - EDGE.top - EDGE.bottom) * (1 - value);
 /** `series`: [{ name, kind, values: [0..1 or null] }], one value per label; `now` is the place of the marker. */
 export function chart(labels, series, now, title, width) {
   const places = labels.length;
-  const x = (place) => EDGE.left + ((width - EDGE.left - EDGE.right) * place) / Math.max(1, places - 1);
+  const x = (place) => EDGE.left + ((width - EDGE.left - EDGE.right) * (places > 1 ? place / (places - 1) : 0.5));
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "img", "aria-label": title },
     [0, 0.25, 0.5, 0.75, 1].map((value) => [
       svg("line", { x1: EDGE.left, x2: width - EDGE.right, y1: y(value), y2: y(value), class: "rule" }),
@@ -25,7 +25,7 @@ export function chart(labels, series, now, title, width) {
   return el("figure", { class: "curves" }, el("figcaption", {}, title), drawing, legend, figures(labels, series));
 }
 
-const end = (place, places) => (place === 0 ? "start" : place === places - 1 ? "end" : "middle");
+const end = (place, places) => (places === 1 ? "middle" : place === 0 ? "start" : place === places - 1 ? "end" : "middle");
 
 function curve(values, kind, x) {
   const known = values.map((value, place) => [value, place]).filter(([value]) => value !== null && value !== undefined);

@@ -95,7 +95,7 @@ function actions(image) {
   });
   let sure = false;
   const removing = (event) => {
-    if (sure) return gone();
+    if (sure) return gone().catch((error) => { event.target.textContent = error.message; });
     sure = true;
     event.target.textContent = "Really remove it?";
   };

@@ -111,9 +111,16 @@ export function showUnderstood(understood, weights) {
     ...shown.also.map((fact) => extra("and", fact, () => { shown.also = shown.also.filter((each) => each !== fact); })),
     ...shown.rest.map((fact) => extra("not", fact, () => { shown.rest = shown.rest.filter((each) => each !== fact); })),
   );
-  if (focused) chips.querySelector(`[data-chip="${focused}"]`)?.focus();
+  if (focused) focusAgain(chips.querySelector(`[data-chip="${focused}"]`));
   explain(understood.notes.join(" · "));
   if (understood.alternatives.length) offer(understood.alternatives);
+}
+
+/** Give the focus back after drawing anew, without suggesting anything. */
+function focusAgain(field) {
+  field.dataset.quiet = "true";
+  field.focus();
+  delete field.dataset.quiet;
 }
 
 function offer(alternatives) {
@@ -163,7 +170,7 @@ function chip(unit, place, weights) {
     if (event.key === "Enter") commit(input.value);
     if (event.key === "Escape") input.value = unit.value;
   });
-  input.addEventListener("focus", () => input.select());
+  input.addEventListener("focus", () => input.dataset.quiet || input.select());
   input.addEventListener("change", () => commit(input.value));
   return wrap;
 }

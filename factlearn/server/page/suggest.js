@@ -17,9 +17,11 @@ export function suggest(input, find, pick, name) {
   let found = [];
   let active = -1;
   let asked = 0;
+  let typed = false;
 
   const close = () => {
     asked++;
+    typed = false;
     list.hidden = true;
     active = -1;
     input.setAttribute("aria-expanded", "false");
@@ -60,8 +62,9 @@ export function suggest(input, find, pick, name) {
     }
     if (turn === asked && document.activeElement === input) show(options);
   };
-  input.addEventListener("input", later(look, 80));
-  input.addEventListener("focus", look);
+  const soon = later(() => typed && look(), 80);
+  input.addEventListener("input", () => { typed = true; soon(); });
+  input.addEventListener("focus", () => input.dataset.quiet || look());
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
     const open = !list.hidden;

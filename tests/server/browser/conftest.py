@@ -39,7 +39,7 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def two_indexes(learned):
+def photo_service(learned):
     """A service over the index after both tasks, with its stages, and over the one after the first."""
     with serving(learned / "indexes" / "photos", f"early={learned / 'indexes' / 'photos-after-task-1'}") as running:
         wait_until(lambda: running.service.catalog.find(None).run is not None)

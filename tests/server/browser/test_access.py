@@ -27,10 +27,10 @@ def violations(page):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_axe_finds_nothing_serious_and_nothing_is_too_wide(two_indexes, open_page, width, scheme):
-    page = open_page(two_indexes, width=width, color_scheme=scheme)
+def test_axe_finds_nothing_serious_and_nothing_is_too_wide(photo_service, open_page, width, scheme):
+    page = open_page(photo_service, width=width, color_scheme=scheme)
     for name, address in STATES.items():
-        page.goto(two_indexes.url + address)
+        page.goto(photo_service.url + address)
         page.wait_for_load_state("networkidle")
         assert (name, violations(page)) == (name, [])
         assert (name, page.evaluate("document.documentElement.scrollWidth")) == (name, width)

@@ -111,14 +111,14 @@ def test_time_travel_shows_what_the_older_model_saw(photo_service, open_page):
     assert row.get_by_role("cell").all_inner_texts() == [f"{stage['map_all']:.3f}" for stage in told]
 
 
-def test_two_indexes_stand_side_by_side(two_indexes, open_page):
-    page = open_page(two_indexes, RIDING_LINK)
+def test_photo_service_stand_side_by_side(photo_service, open_page):
+    page = open_page(photo_service, RIDING_LINK)
     page.get_by_role("button", name="Time travel").click()
     page.get_by_label("Side by side with").select_option("early")
     expect(page.locator(".list")).to_have_count(2)
     expect(page.locator(".curves")).to_have_count(2)
-    assert ids(page, 0) == ranking(two_indexes, q=RIDING, index="photos")
-    assert ids(page, 1) == ranking(two_indexes, q=RIDING, index="early")
+    assert ids(page, 0) == ranking(photo_service, q=RIDING, index="photos")
+    assert ids(page, 1) == ranking(photo_service, q=RIDING, index="early")
 
 
 def test_facts_are_remembered_with_the_token(photo_service, open_page, token):
