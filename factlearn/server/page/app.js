@@ -21,6 +21,7 @@ let service = null;
 let runs = [];
 let lists = [];
 let understood = null;
+let boxed = ""; // the query in the box; what is being typed over it is left alone
 
 /** What the results depend on; anything else changes without asking again. */
 const question = (state) => JSON.stringify([
@@ -69,7 +70,7 @@ function update(state, before) {
     return;
   }
   const asked = question(state) !== question(before) || !lists.length;
-  if (asked && (state.q !== before.q || !state.q)) byId("box").value = state.q;
+  if (asked && (state.q !== boxed || !state.q)) byId("box").value = boxed = state.q;
   if (asked) search(state, served);
   else if (state.cut !== before.cut) showCut();
   if (state.pick !== before.pick) {

@@ -111,7 +111,7 @@ def test_time_travel_shows_what_the_older_model_saw(photo_service, open_page):
     assert row.get_by_role("cell").all_inner_texts() == [f"{stage['map_all']:.3f}" for stage in told]
 
 
-def test_photo_service_stand_side_by_side(photo_service, open_page):
+def test_two_indexes_stand_side_by_side(photo_service, open_page):
     page = open_page(photo_service, RIDING_LINK)
     page.get_by_role("button", name="Time travel").click()
     page.get_by_label("Side by side with").select_option("early")

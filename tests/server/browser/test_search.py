@@ -73,9 +73,11 @@ def test_every_state_is_a_link_and_the_back_button_works(photo_service, open_pag
     assert ids(page) != before
     other = open_page(photo_service, page.url.removeprefix(photo_service.url))
     assert ids(other) == ids(page)
+    expect(other.get_by_label("Ask for a fact")).to_have_value("<dog>")
     with answered(page):
         page.go_back()
     assert chips(page) == ["person", "riding", "bike"]
+    expect(page.get_by_label("Ask for a fact")).to_have_value(RIDING)
     assert ids(page) == before
 
 
