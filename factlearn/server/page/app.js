@@ -6,7 +6,7 @@ import { announce, byId, count, el, number, toggle } from "./dom.js";
 import { showFilters, startFilters } from "./filters.js";
 import { isHeld, neighbours, showReference, similar, startPicture } from "./picture.js";
 import { ask, factsOf, recent, remember, showUnderstood, startBox } from "./query.js";
-import { showPickedCount, showRemember } from "./remember.js";
+import { showButtons, showRemember } from "./remember.js";
 import { ResultList, showPicks } from "./results.js";
 import { showSelection } from "./selection.js";
 import { EMPTY, store, whereOf } from "./state.js";
@@ -75,7 +75,7 @@ function update(state, before) {
   else if (state.cut !== before.cut) showCut();
   if (state.pick !== before.pick) {
     showPicks(state.pick);
-    showPickedCount(state);
+    showButtons(state);
   }
   showSelection(state);
   if (asked || state.panel !== before.panel) showPanels(state);

@@ -1,7 +1,7 @@
 // Remember these: chosen facts or pictures become important, so that learning more does not forget them.
 
 import { follow, post, remove } from "./api.js";
-import { announce, bar, byId, el, number, toggle } from "./dom.js";
+import { announce, bar, byId, count, el, number } from "./dom.js";
 import { factsOf } from "./query.js";
 import { store } from "./state.js";
 import { withToken } from "./token.js";
@@ -10,6 +10,7 @@ const chosen = new Set();
 let job = null;
 let known = [];
 let able = null; // why not, or null
+let drawn = null; // the index whose facts can be chosen
 
 /** Draw the panel for the index; `runs` tells which methods can remember. */
 export async function showRemember(state, service, runs) {
@@ -19,22 +20,41 @@ export async function showRemember(state, service, runs) {
   else if (run && !run.remembers) able = `${run.title} has no importance to adapt; serve a run learned with MAS, for example.`;
   else able = null;
   known = await factsOf(state.index);
-  draw(state);
+  if (able || drawn !== state.index || !byId("job")) {
+    chosen.clear();
+    draw();
+  } else showButtons(state);
+  drawn = state.index;
 }
 
-function draw(state) {
+function draw() {
   const panel = byId("remember");
   if (able) return panel.replaceChildren(el("h2", {}, "Remember"), el("p", { class: "hint" }, able));
-  const pictures = state.pick.length;
   panel.replaceChildren(
     el("h2", {}, "Remember"),
     el("p", { class: "hint" }, "What matters for these becomes harder to change when the model keeps learning. Choose facts here, or select pictures in the grid."),
     el("div", { class: "remember-columns" },
       el("div", {}, factChoice(), el("div", { class: "actions" },
-        el("button", { type: "button", class: "primary", id: "remember-facts", disabled: !chosen.size || busy(), onclick: () => start({ facts: [...chosen] }) }, `Remember ${chosen.size} facts`),
-        el("button", { type: "button", id: "remember-pictures", disabled: !pictures || busy(), onclick: () => start({ images: store.get().pick }) }, `Remember ${number(pictures)} selected pictures`))),
-      el("div", { id: "job", "aria-live": "polite" }, job ? jobView() : el("p", { class: "hint" }, "Progress shows here."))),
+        el("button", { type: "button", class: "primary", id: "remember-facts", onclick: () => start({ facts: [...chosen] }) }),
+        el("button", { type: "button", id: "remember-pictures", onclick: () => start({ images: store.get().pick }) }))),
+      el("div", { id: "job", "aria-live": "polite" })),
   );
+  drawJob();
+}
+
+function drawJob() {
+  byId("job").replaceChildren(job ? jobView() : el("p", { class: "hint" }, "Progress shows here."));
+  showButtons(store.get());
+}
+
+/** What can be remembered now: the chosen facts, the selected pictures, and nothing while a job runs. */
+export function showButtons(state) {
+  const [facts, pictures] = [byId("remember-facts"), byId("remember-pictures")];
+  if (!facts) return;
+  facts.textContent = `Remember ${count(chosen.size, "fact")}`;
+  facts.disabled = !chosen.size || busy();
+  pictures.textContent = `Remember ${count(state.pick.length, "selected picture")}`;
+  pictures.disabled = !state.pick.length || busy();
 }
 
 const busy = () => job !== null && (job.state === "queued" || job.state === "running");
@@ -43,7 +63,8 @@ function factChoice() {
   const list = el("div", { class: "fact-choice", role: "group", "aria-label": "Facts", tabindex: "0" });
   const fill = (text) => {
     const words = text.toLowerCase().split(/[\s<>,*]+/).filter(Boolean);
-    const fitting = known.filter(({ fact }) => words.every((word) => fact.toLowerCase().includes(word)));
+    const fitting = known.filter(({ fact }) => words.every((word) => fact.toLowerCase().includes(word)))
+      .sort((a, b) => chosen.has(b.fact) - chosen.has(a.fact));
     list.replaceChildren(...fitting.slice(0, 200).map(({ fact, images }) => el("label", { class: "value" },
       el("input", { type: "checkbox", checked: chosen.has(fact), onchange: (event) => choose(fact, event.target.checked) }),
       el("span", {}, fact), el("span", { class: "hint" }, number(images)))));
@@ -55,9 +76,7 @@ function factChoice() {
 function choose(fact, on) {
   if (on) chosen.add(fact);
   else chosen.delete(fact);
-  const button = byId("remember-facts");
-  button.textContent = `Remember ${chosen.size} facts`;
-  button.disabled = !chosen.size || busy();
+  showButtons(store.get());
 }
 
 /** Start the job for facts or for pictures. */
@@ -82,12 +101,15 @@ function changed(now) {
   job = now;
   if (!byId("job")) return;
   if (busy() && byId("job").querySelector("progress")) showProgress(byId("job").querySelector("progress"));
-  else draw(store.get());
+  else drawJob();
   if (ended) announce("Done: these facts are held more firmly now.");
 }
 
 function showProgress(progress) {
-  progress.max = Math.max(1, job.total);
+  progress.setAttribute("aria-label", job.what);
+  byId("job").querySelector("p")?.replaceChildren(job.what);
+  if (!job.total) return;
+  progress.max = job.total;
   progress.value = job.done;
   progress.nextElementSibling.textContent = `${number(job.done)} of ${number(job.total)}`;
 }
@@ -112,16 +134,7 @@ function firmness({ run, facts }) {
     bar("before", before / most, before.toFixed(2), "muted"), bar("now", after / most, after.toFixed(2), "plain"));
   const rows = facts.map(row);
   return el("div", { class: "firmness" },
-    el("p", {}, "Held more firmly than before, most gained first. The new run is ", el("strong", {}, run), "."),
+    el("p", {}, rows.length ? "Held more firmly than before, most gained first. " : "Done. ", "The new run is ", el("strong", {}, run), "."),
     el("ol", { class: "firm" }, rows.slice(0, 8)),
     rows.length > 8 ? el("details", {}, el("summary", {}, `${rows.length - 8} more`), el("ol", { class: "firm" }, rows.slice(8))) : null);
-}
-
-/** Follow the selection in the panel's button. */
-export function showPickedCount(state) {
-  const button = byId("remember-pictures");
-  if (!button) return;
-  button.textContent = `Remember ${number(state.pick.length)} selected pictures`;
-  button.disabled = !state.pick.length || busy();
-  toggle(button, true);
 }

@@ -8,7 +8,7 @@ import pytest
 
 from tests.server.running import TOKEN, serving, wait_until
 
-_ARGUMENTS = (
+ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
@@ -30,10 +30,11 @@ def chromium_path():
 def browser():
     """One chromium for all tests."""
     path = chromium_path()
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=15_000)
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        running = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield running
         running.close()
 

@@ -42,7 +42,7 @@ def test_keyboard_alone_is_enough(photo_service, open_page):
     press("/")
     expect(page.get_by_label("Ask for a fact")).to_be_focused()
     page.keyboard.type("person rid")
-    expect(page.get_by_role("option").first).to_be_visible()
+    expect(page.locator(".box .suggestions").get_by_role("option").first).to_be_visible()
     press("ArrowDown")
     with answered(page):
         press("Enter")

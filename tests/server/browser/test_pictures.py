@@ -126,7 +126,7 @@ def test_facts_are_remembered_with_the_token(photo_service, open_page, token):
     page.get_by_role("button", name="Remember", exact=True).click()
     page.get_by_label("Find facts to remember").fill("riding")
     page.locator(".fact-choice").get_by_label(RIDING).check()
-    page.get_by_role("button", name="Remember 1 facts").click()
+    page.get_by_role("button", name="Remember 1 fact").click()
     dialog = page.get_by_role("dialog", name="Token")
     dialog.get_by_role("textbox", name="Token").fill(token)
     dialog.get_by_role("button", name="Use it").click()

@@ -18,7 +18,8 @@ def test_a_fact_is_answered_as_by_the_api(photo_service, open_page):
     assert ids(page) == ranking(photo_service, q=RIDING)
     assert chips(page) == ["person", "riding", "bike"]
     expect(page.locator("#status")).to_contain_text("pictures")
-    page.wait_for_function("document.querySelector('.card img').naturalWidth > 0")
+    expect(page.locator(".card img").first).to_have_js_property("complete", True)
+    assert page.locator(".card img").first.evaluate("picture => picture.naturalWidth") > 0
 
 
 def test_a_sentence_is_shown_as_what_was_understood(photo_service, open_page):
@@ -128,9 +129,9 @@ def test_the_cut_is_marked_and_moved(photo_service, open_page):
 
 def test_more_pictures_come_while_scrolling(plain_service, open_page):
     page = open_page(plain_service, "/?q=%3Cdog%3E")
-    page.wait_for_function("document.querySelectorAll('.card[data-id]').length >= 48")
+    expect(page.locator(".card[data-id]").nth(47)).to_be_attached()
     page.mouse.wheel(0, 20_000)
-    page.wait_for_function("document.querySelectorAll('.card[data-id]').length > 48")
+    expect(page.locator(".card[data-id]").nth(48)).to_be_attached()
     shown = page.locator(".card[data-id]").evaluate_all("cards => cards.map(card => card.dataset.id)")
     assert shown == [hit["id"] for hit in plain_service.get("/search", q="<dog>", k=len(shown))["hits"]]
     expect(page.locator(".gone").first).to_be_visible()  # this index has no files: said so, in their place
