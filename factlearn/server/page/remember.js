@@ -6,6 +6,7 @@ import { factsOf } from "./query.js";
 import { store } from "./state.js";
 import { withToken } from "./token.js";
 
+const SHOWN = 8;
 const chosen = new Set();
 let job = null;
 let known = [];
@@ -102,7 +103,7 @@ function changed(now) {
   if (!byId("job")) return;
   if (busy() && byId("job").querySelector("progress")) showProgress(byId("job").querySelector("progress"));
   else drawJob();
-  if (ended) announce("Done: these facts are held more firmly now.");
+  if (ended) announce(`Done: ${firmer(now.result.facts)}`);
 }
 
 function showProgress(progress) {
@@ -130,11 +131,16 @@ function jobView() {
 /** Before and after, one row per fact, most gained first. */
 function firmness({ run, facts }) {
   const most = Math.max(...facts.flatMap(({ before, after }) => [before, after]), 1e-9);
-  const row = ({ fact, before, after }) => el("li", {}, el("span", { class: "firm-fact" }, fact, el("span", { class: "gain" }, ` ×${(after / Math.max(before, 1e-9)).toFixed(2)}`)),
-    bar("before", before / most, before.toFixed(2), "muted"), bar("now", after / most, after.toFixed(2), "plain"));
-  const rows = facts.map(row);
+  const rows = facts.map(({ fact, before, after }) => el("li", {},
+    el("span", { class: "firm-fact" }, fact, el("span", { class: after > before ? "gain" : "loss" }, ` ×${(after / Math.max(before, 1e-9)).toFixed(2)}`)),
+    bar("before", before / most, before.toFixed(2), "muted"), bar("now", after / most, after.toFixed(2), "plain")));
   return el("div", { class: "firmness" },
-    el("p", {}, rows.length ? "Held more firmly than before, most gained first. " : "Done. ", "The new run is ", el("strong", {}, run), "."),
-    el("ol", { class: "firm" }, rows.slice(0, 8)),
-    rows.length > 8 ? el("details", {}, el("summary", {}, `${rows.length - 8} more`), el("ol", { class: "firm" }, rows.slice(8))) : null);
+    el("p", {}, rows.length ? `${firmer(facts)}, most gained first. ` : "Done. ", "The new run is ", el("strong", {}, run), "."),
+    el("ol", { class: "firm" }, rows.slice(0, SHOWN)),
+    rows.length > SHOWN ? el("details", {}, el("summary", {}, `${rows.length - SHOWN} more`), el("ol", { class: "firm" }, rows.slice(SHOWN))) : null);
+}
+
+function firmer(facts) {
+  const gained = facts.filter(({ before, after }) => after > before).length;
+  return `${number(gained)} of ${count(facts.length, "fact")} are held more firmly than before`;
 }

@@ -1,6 +1,6 @@
 // A list of pictures: a grid that grows while one scrolls, and the line below which the rest is unlikely to match.
 
-import { bar, el, number, percent, toggle } from "./dom.js";
+import { bar, count, el, number, percent, toggle } from "./dom.js";
 import { store } from "./state.js";
 
 const UNITS = ["subject", "predicate", "object"];
@@ -108,16 +108,19 @@ export class ResultList {
     this.slider.max = this.hits.length;
     this.slider.value = cut;
     this.slider.setAttribute("aria-valuetext", `after ${number(cut)} pictures`);
-    toggle(this.reset, store.get().cut !== null);
+    const own = store.get().cut !== null;
+    this.said.textContent = own ? `Your cut, below ${count(cut, "picture")}` : "Below here the model sees other facts";
+    toggle(this.reset, own);
     this.reset.textContent = this.modelCut === null ? "Remove" : "As the model says";
   }
 
   #makeLine() {
     const move = (event) => store.set({ cut: Number(event.target.value) }, { replace: true });
+    this.said = el("span", {});
     this.slider = el("input", { type: "range", min: 0, "aria-label": "Move the cut: number of pictures above it", oninput: move });
     this.reset = el("button", { type: "button", class: "link", onclick: () => store.set({ cut: null }, { replace: true }) }, "Reset");
     return el("div", { class: "cut", role: "group", "aria-label": "Cut" },
-      el("span", { class: "cut-text" }, "Below here the model sees other facts"), this.slider, this.reset);
+      this.said, this.slider, this.reset);
   }
 
   /** Arrows walk through the grid, space selects. */

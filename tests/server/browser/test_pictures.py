@@ -133,6 +133,8 @@ def test_facts_are_remembered_with_the_token(photo_service, open_page, token):
     held = page.locator(".firmness")
     held.wait_for(timeout=60_000)
     result = photo_service.get("/jobs")["jobs"][0]["result"]
+    gained = sum(fact["after"] > fact["before"] for fact in result["facts"])
+    expect(held).to_contain_text(f"{gained} of {len(result['facts'])} facts are held more firmly than before")
     expect(held).to_contain_text(result["run"])
     expect(held.locator(".firm-fact").first).to_contain_text(result["facts"][0]["fact"])
     assert page.evaluate("localStorage.getItem('factlearn-token')") is None
