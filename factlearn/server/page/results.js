@@ -20,6 +20,7 @@ export class ResultList {
   constructor({ title = null, fetchPage, onPage, onError }) {
     Object.assign(this, { fetchPage, onPage, onError });
     this.hits = [];
+    this.cards = []; // one per hit, in the same order
     this.next = 0;
     this.modelCut = null;
     this.stopping = new AbortController();
@@ -52,7 +53,7 @@ export class ResultList {
       }
       const from = this.hits.length;
       this.hits.push(...page.hits);
-      this.above.append(...page.hits.map((hit, place) => card(hit, from + place)));
+      this.cards.push(...page.hits.map((hit, place) => card(hit, from + place)));
       this.next = page.next;
       this.showCut();
       this.onPage(page, first);
@@ -96,14 +97,11 @@ export class ResultList {
   showCut() {
     const { cut } = this;
     const reached = cut !== null && cut <= this.hits.length && this.hits.length > 0 && !store.get().sort;
-    const cards = [...this.above.children, ...this.below.children];
-    const split = reached ? cut : cards.length;
-    if (this.above.children.length !== split || cards.length !== this.hits.length) {
-      this.above.append(...cards.slice(0, split));
-      this.below.replaceChildren(...cards.slice(split));
-    }
+    const split = reached ? cut : this.cards.length;
+    arrange(this.above, this.cards.slice(0, split));
+    arrange(this.below, this.cards.slice(split));
     toggle(this.line, reached);
-    toggle(this.below, reached && split < cards.length);
+    toggle(this.below, split < this.cards.length);
     if (!reached) return;
     this.slider.max = this.hits.length;
     this.slider.value = cut;
@@ -137,6 +135,14 @@ export class ResultList {
     else links[to].focus();
     event.preventDefault();
   }
+}
+
+/** Make these the children of a list, touching only what is not yet in its place: a moved card would lose the focus. */
+function arrange(list, cards) {
+  cards.forEach((item, place) => {
+    if (list.children[place] !== item) list.insertBefore(item, list.children[place] ?? null);
+  });
+  while (list.children.length > cards.length) list.lastChild.remove();
 }
 
 /** One picture of the grid. What explains it shows on hover and focus, and in the detail on tap. */

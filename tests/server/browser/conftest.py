@@ -14,6 +14,8 @@ ARGUMENTS = (
 )  # fmt: skip
 _EXPECTED = ("Failed to load resource",)  # chromium's own line for every 4xx, which some tests provoke
 
+READY = "#results[aria-busy=false]"
+
 
 def chromium_path():
     """Where chromium is; skips without one, except in CI, where a skipped test would go unnoticed."""
@@ -55,8 +57,8 @@ class Opener:
         self.contexts = []
         self.complaints = []
 
-    def __call__(self, running, address="/", token=None, width=1280, **options):
-        """The page at an address once its first answer is there."""
+    def __call__(self, running, address="/", token=None, width=1280, arrived=READY, **options):
+        """The page at an address once its first answer, or what `arrived` selects, is there."""
         size = {"width": width, "height": 800}
         context = self.browser.new_context(viewport=size, reduced_motion="reduce", **options)
         self.contexts.append(context)
@@ -66,7 +68,7 @@ class Opener:
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.goto(f"{running.url}{address}{f'#token={token}' if token else ''}")
-        page.locator("#results[aria-busy=false]").wait_for()
+        page.locator(arrived).wait_for()
         return page
 
     def _check_host(self, url, port):

@@ -5,6 +5,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.server.browser.reading import answered, asked, ids
+from tests.server.running import serving
 
 RIDING_LINK = "/?q=%3Cperson%2C+riding%2C+bike%3E"
 STATES = {
@@ -94,3 +95,17 @@ def test_results_are_announced(photo_service, open_page):
     expect(status).to_contain_text("54")
     for landmark in ("banner", "search", "navigation", "main"):
         assert page.get_by_role(landmark).count() == 1
+
+
+def test_a_service_that_needs_a_token_to_read_asks_for_it(learned, open_page, token):
+    with serving(learned / "indexes" / "photos", token_to_read=True) as running:
+        page = open_page(running, RIDING_LINK, arrived="#token-dialog")
+        page.get_by_role("textbox", name="Token").fill("not-the-right-token")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("textbox", name="Token")).to_have_value("")
+        page.get_by_role("textbox", name="Token").fill(token)
+        page.keyboard.press("Enter")
+        assert len(ids(page)) > 10
+        expect(page.locator(".card img").first).to_have_js_property("complete", True)
+        assert page.locator(".card img").first.evaluate("picture => picture.naturalWidth") > 0
+        page.close()
