@@ -31,11 +31,7 @@ const question = (state) => JSON.stringify([
 async function start() {
   takeTokenFromAddress();
   startTheme();
-  service = await get("");
-  if (service.token_to_read) {
-    await openSession();
-    service = await get("");
-  }
+  service = await introduce();
   startToken();
   startBox();
   startFilters();
@@ -54,6 +50,19 @@ async function start() {
   store.listen(update);
   store.read();
   get("/runs").then((answer) => { runs = answer.runs; }, () => {});
+}
+
+/** What the service says about itself; where even that needs the token, it is asked for. */
+async function introduce() {
+  try {
+    const found = await get("");
+    if (found.token_to_read) await openSession();
+    return found;
+  } catch (error) {
+    if (error.status !== 401) throw error;
+    await openSession();
+    return get("");
+  }
 }
 
 async function refresh() {
