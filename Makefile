@@ -16,6 +16,7 @@ serve: $(STAMP)-serve
 	$(BIN)/factlearn serve $(INDEX)
 
 test: $(STAMP)-dev
+	tests/server/browser/get-chromium.sh
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)-dev
