@@ -1,4 +1,4 @@
-"""The screenshots of docs/service.md, from the service of the demo.
+"""The screenshots of docs/service.md, from the service of the demo; of openly licensed pictures only.
 
 factlearn serve indexes/demo --token-file FILE
 python -m tests.server.browser.screenshots http://127.0.0.1:8765 FILE PICTURE docs/screenshots
@@ -12,8 +12,9 @@ from PIL import Image
 
 from tests.server.browser.conftest import ARGUMENTS, chromium_path
 
-RIDING = "/?q=%3Cperson%2C+riding%2C+*%3E"
-BIKE = "/?q=%3Cwoman%2C+riding%2C+bike%3E"
+OPEN = "is.vendor=Goog&is.vendor=Twtr"  # Noto and Twemoji; the other drawings are not ours to show
+RIDING = f"/?q=%3Cperson%2C+riding%2C+*%3E&{OPEN}"
+BIKE = f"/?q=%3Cwoman%2C+riding%2C+bike%3E&{OPEN}"
 REMEMBERING = 600_000  # milliseconds that a job may take
 
 
@@ -48,13 +49,13 @@ class Photographer:
 def photograph(take: Photographer, token: str, picture: Path) -> None:
     """All screenshots."""
     for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")):
-        page = take.open(f"{RIDING}&cut=14", width, scheme)
+        page = take.open(RIDING, width, scheme)
         if width > 600:
             page.locator(".card a").nth(9).hover()
         take.keep(take.settled(page), f"search-{width}-{scheme}")
     take.keep(take.open(f"{BIKE}&panel=travel&stage=2", 1280, "dark", 900), "travel-1280-dark")
 
-    page = take.open(f"/#token={token}", 1280, "light")
+    page = take.open(f"/?{OPEN}#token={token}", 1280, "light")
     page.get_by_label("A picture to ask with").set_input_files(picture)
     page.locator("#reference .fact-list").wait_for()
     take.keep(take.settled(page), "picture-1280-light")
