@@ -74,7 +74,8 @@ class Request:
         """The config of facts that the data and the scale stand for."""
         name = "paper" if self.scale == "full" else "demo" if self.data == "emoji" else "photos"
         data = "data={source: emoji}" if self.data == "emoji" else f"data.manifest={Path(self.data).resolve()}"
-        path, own = (self.config_path, []) if self.config_path else (shipped(f"{name}.yaml"), [data])
+        own = [] if self.config_path and self.data == "emoji" else [data]
+        path = self.config_path or shipped(f"{name}.yaml")
         config = load_config(path, [*own, "tasks.names=null", *overrides])
         if not isinstance(config, FactsConfig):
             raise ConfigError(f"{path} learns classes; --config is for the experiments on facts.")
@@ -97,10 +98,16 @@ class Request:
         return list(self.methods or default)
 
     def cell(self, config: RunConfig, group: str, method: str, seed: int) -> Cell:
-        """A method's run of facts on a seed's split, in the folder of its group."""
+        """A method's run of facts on a seed's split, in the folder of its group.
+
+        A config given by the user keeps its own settings of the method that it names.
+        """
+        folder = self.out / group / f"{method}-{seed}"
+        if self.config_path and method == config.strategy.name:
+            return Cell(folder, config.changed(seed=seed))
         model = {**config.model.model_dump(mode="json"), **NETWORKS.get(method, {})}
         strategy: dict[str, Any] = STRATEGIES.get(method, {"name": method})
-        return Cell(self.out / group / f"{method}-{seed}", config.changed(seed=seed, strategy=strategy, model=model))
+        return Cell(folder, config.changed(seed=seed, strategy=strategy, model=model))
 
     def learn_groups(self, groups: Mapping[str, Sequence[Cell]]) -> dict[str, list[RunResult]]:
         """Learn what is missing of several groups side by side; the results of each group.
