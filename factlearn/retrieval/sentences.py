@@ -154,10 +154,10 @@ class _Sentence:
                 return Candidate(continued, chosen.cost, chosen.notes)
         if sum(unit is not None for unit in chosen.units) > 1:
             return chosen
-        if len(before.units) > 1:
+        if clause.role == "not" and len(before.units) < 3 and self._goes_with(before, 2, clause):
+            position = 2  # a person without a horse, riding but not a horse: the horse is what a person rides
+        elif len(before.units) > 1:
             position = len(before.units) - 1
-        elif clause.role == "not" and self._goes_with(before, 2, clause):
-            position = 2  # a person without a horse: the horse is what a person rides
         else:
             return chosen
         there = self._at(position, clause)

@@ -5,7 +5,8 @@ from functools import lru_cache
 
 _UNHEEDED = (
     "a an the this that these those some any all every each my his her its our your their is are was were am be been "
-    "being has have had do does did who whom which there two three four five several many few very just only"
+    "being has have had do does did who whom which there two three four five several many few very just only "
+    "something anything things"
 )
 _PREPOSITIONS = (
     "on in at of with from to by near under over into onto up down off behind beside through along across around "
@@ -15,7 +16,7 @@ _OF_PLACES = (
     "in at near under over into onto up down off behind beside through along across around by to inside outside"
 )
 UNHEEDED = frozenset(_UNHEEDED.split())
-"""Articles, auxiliaries, possessives and counts: they never change which fact is meant."""
+"""Articles, auxiliaries, possessives, counts, and words for anything at all: they never change which fact is meant."""
 PREPOSITIONS = frozenset(_PREPOSITIONS.split())
 """Heeded only as part of a taught unit such as `sitting on`."""
 OF_PLACES = frozenset(_OF_PLACES.split())

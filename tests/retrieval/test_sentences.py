@@ -81,6 +81,13 @@ def test_of_thirty_sentences_at_least_28_are_read_as_a_person_would(glove):
 
 
 @pytest.mark.assets
+def test_something_is_an_open_unit_and_what_it_is_not_is_an_object(glove):
+    assert str(read("a person riding something", VOCABULARY, glove)) == "<person, riding>"
+    excluding = read("someone riding something but not a horse", VOCABULARY, glove)
+    assert str(excluding) == "<person, riding> but not <*, *, horse>"
+
+
+@pytest.mark.assets
 @pytest.mark.parametrize(
     ("text", "note"),
     [
