@@ -134,13 +134,14 @@ def adapt(
     from factlearn.learning.protection import protection_of
     from factlearn.learning.training import how_to_continue
 
-    protection, outlook = protection_of(adapted), adapted.description()["adapted"]["outlook"]
+    protection, outlook = protection_of(adapted), adapted.description()["adapted"].get("outlook")
     if json:
         show_json({"run": str(out), "outlook": outlook, "protection": protection.to_json() if protection else None})
         return
     if protection:
         show(protection_table(protection))
-    show(*outlook_text(outlook))
+    if outlook:
+        show(*outlook_text(outlook))
     print(f"{out}: adapted; continue with: {how_to_continue(adapted)}")
 
 

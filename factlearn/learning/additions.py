@@ -52,6 +52,7 @@ def learn_data(run: Run | Path | str, data: Path | str, *, name: str | None = No
         _check_epochs(run, task, epochs)
     else:
         _record(run, task, opened, rows, {"from": str(path), "epochs": epochs})
+    run.__dict__.pop("images", None)  # the caller's run has more of them now
     run = Run.open(run.folder)
     _list_in_description(run)
     return _learn(run, task)

