@@ -3,7 +3,8 @@
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -79,12 +80,26 @@ def run(settings: Settings, say: Callable[[str], None], *, show_token: bool) -> 
         say(f"Serving {names} at {place}{f'#token={settings.tokens[0]}' if show_token else ''}")
 
     check_places(settings.indexes)
-    os.environ["FACTLEARN_OFFLINE"] = "1"  # no query may start a download, of word vectors for example
     try:
-        Server(settings, ready).run()
+        with _offline():
+            Server(settings, ready).run()
     except SystemExit:
         raise ConfigError(
             f"Cannot listen on {settings.host}:{settings.port}; another program may be using it: choose another --port."
         ) from None
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # finished already; a further Ctrl-C changes nothing
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """No query may start a download, of word vectors for example; afterwards, the process may as before."""
+    before = os.environ.get("FACTLEARN_OFFLINE")
+    os.environ["FACTLEARN_OFFLINE"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["FACTLEARN_OFFLINE"]
+        else:
+            os.environ["FACTLEARN_OFFLINE"] = before

@@ -1,13 +1,15 @@
 """Adding and removing images: one writer per index, and one commit for all additions that have come together.
 
 A picture is written below the uploads folder and synced before the commit that names it, so that an addition that was
-acknowledged survives a kill at any moment, and one that was not leaves at most an unnamed file.
+acknowledged survives a kill at any moment, and one that was not leaves at most an unnamed file. Once no image names a
+picture any more, because it was removed or replaced, its file is deleted.
 """
 
 import asyncio
 import hashlib
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +53,7 @@ class Writers:
         self._uploads = settings.uploads
         self._longest = settings.limits.waiting_writes
         self._waiting: dict[str, list[Addition]] = {}
+        self._coming: list[Path] = []  # kept, but not yet named by a commit; one for each addition
 
     def folder(self, served: Served) -> Path:
         """Where the pictures that are added to an index are kept."""
@@ -61,7 +64,12 @@ class Writers:
 
     async def keep(self, served: Served, picture: Picture) -> tuple[Path, dict[str, str]]:
         """Store a picture under the hash of its content; its path, size, time and hash."""
-        return await self.lane.run(_keep, self.folder(served).absolute(), picture)
+        return await self.lane.run(self._keep, self.folder(served).absolute(), picture)
+
+    def _keep(self, folder: Path, picture: Picture) -> tuple[Path, dict[str, str]]:
+        path, file = _keep(folder, picture)
+        self._coming.append(path)  # in the lane's thread: no removal comes between
+        return path, file
 
     async def add(
         self,
@@ -80,6 +88,7 @@ class Writers:
         """
         waiting = self._waiting.setdefault(served.name, [])
         if len(waiting) >= self._longest:
+            self._coming.remove(path)
             raise busy("Too many additions are waiting", 2)
         committed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         addition = Addition(image, path, *embedded, fact, metadata, file, committed)
@@ -92,6 +101,7 @@ class Writers:
         finally:
             if addition in self._waiting[served.name]:  # the client has left
                 self._waiting[served.name].remove(addition)
+                self._coming.remove(path)
 
     async def _commit(self, served: Served) -> None:
         waiting = self._waiting[served.name]
@@ -100,8 +110,10 @@ class Writers:
         version = waiting[0].version
         taken = [each for each in waiting if each.version == version][:_MOST_AT_ONCE]
         self._waiting[served.name] = [each for each in waiting if each not in taken]
+        for each in taken:
+            self._coming.remove(each.path)
         try:
-            replaced = await self.lane.run(_add, served, served.current(), taken)
+            replaced = await self.lane.run(_add, served, served.current(), taken, self._discarding(served))
         except FactlearnError as error:
             self._fail(taken, ServiceError(409, str(error)))
         except Exception as error:
@@ -110,6 +122,9 @@ class Writers:
             for each in taken:
                 if not each.committed.done():
                     each.committed.set_result(each.id in replaced)
+
+    def _discarding(self, served: Served) -> "_Discarding":
+        return _Discarding(self.folder(served).absolute(), self._coming)
 
     def _fail(self, taken: Sequence[Addition], error: Exception) -> None:
         for each in taken:
@@ -120,9 +135,25 @@ class Writers:
         """Remove an image; how many there were."""
         async with served.writing:
             try:
-                return await self.lane.run(_remove, served, served.current(), image, self.folder(served).absolute())
+                return await self.lane.run(_remove, served, served.current(), image, self._discarding(served))
             except FactlearnError as error:
                 raise ServiceError(409, str(error)) from None
+
+
+@dataclass(frozen=True)
+class _Discarding:
+    """Deletes uploaded files that are no longer needed."""
+
+    folder: Path
+    coming: Sequence[Path]
+
+    def __call__(self, index: FactIndex, paths: set[Path]) -> None:
+        """Delete those of the files that are uploads and that no image, nor one on its way, names."""
+        uploaded = {path for path in paths if path.parent == self.folder}
+        if uploaded:
+            for path in uploaded - {Path(item["path"]) for item in index.items()} - set(self.coming):
+                with suppress(OSError):  # what was asked for is committed; a file too many harms nobody
+                    path.unlink()
 
 
 def _keep(folder: Path, picture: Picture) -> tuple[Path, dict[str, str]]:
@@ -142,11 +173,11 @@ def _writer(snapshot: Snapshot) -> FactIndex:
     return FactIndex(snapshot.index.store.reload(), None)
 
 
-def _add(served: Served, snapshot: Snapshot, taken: Sequence[Addition]) -> set[str]:
+def _add(served: Served, snapshot: Snapshot, taken: Sequence[Addition], discard: _Discarding) -> set[str]:
     """Commit additions in one step and take the new state into use; the ids that were there before."""
     index = _writer(snapshot)
     last = list({each.id: each for each in taken}.values())
-    replaced = {each.id for each in last if len(Snapshot(index).key(each.id))}
+    before = {each.id: item for each in last if (item := Snapshot(index).item(each.id)) is not None}
     index.add(
         np.stack([each.vector for each in last]),
         [each.id for each in last],
@@ -158,16 +189,16 @@ def _add(served: Served, snapshot: Snapshot, taken: Sequence[Addition]) -> set[s
         files=[each.file for each in last],
     )
     served.swap(snapshot.successor(index.store))
-    return replaced
+    used = {Path(item["path"]) for item in before.values()} | {each.path for each in taken}
+    discard(index, used - {each.path for each in last})
+    return set(before)
 
 
-def _remove(served: Served, snapshot: Snapshot, image: str, uploads: Path) -> int:
+def _remove(served: Served, snapshot: Snapshot, image: str, discard: _Discarding) -> int:
     index = _writer(snapshot)
     item = Snapshot(index).item(image)
     count = index.remove([image])
     served.swap(snapshot.successor(index.store))
-    if item is not None and Path(item["path"]).parent == uploads:
-        with_same = any(other["path"] == item["path"] for other in index.items())
-        if not with_same:
-            Path(item["path"]).unlink(missing_ok=True)
+    if item is not None:
+        discard(index, {Path(item["path"])})
     return count

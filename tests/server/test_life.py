@@ -177,7 +177,9 @@ def test_the_end_waits_for_requests_under_way(command):
     ],
 )
 def test_a_mistaken_start_ends_with_a_sentence(plain, tmp_path, arguments, sentence):
+    before = os.environ.get("FACTLEARN_OFFLINE")
     done = factlearn("serve", *arguments, "--port", "0", cwd=tmp_path)
+    assert os.environ.get("FACTLEARN_OFFLINE") == before  # only the service itself must not download
     assert done.returncode == 2
     assert sentence in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -58,7 +58,7 @@ class SearchQuery(BaseModel):
     sort: Annotated[str | None, Field(max_length=200)] = Field(
         None, description="A column to sort the relevant images by; with - before it, in descending order."
     )
-    within: int = Field(200, ge=1, le=1000, description="How many of the best are relevant if the index cannot tell.")
+    within: int = Field(200, ge=1, le=1000, description="How many of the best are relevant if the model sees none.")
 
     def text(self) -> str:
         """The query as text.
@@ -102,7 +102,7 @@ async def _sorted(
     """A page of the relevant images, sorted by a column; those without a value come last."""
     whole = Options(query.within, 0, options.where, options.weights, options.threshold, options.margin)
     found = await find(service, served, snapshot, reading, whole)
-    hits = found.hits[: found.cut]
+    hits = found.hits[: found.cut or None]  # a model that is sure of none still has an order
     column = (query.sort or "").removeprefix("-")
     if not any(column in ("id", "fact") or column in hit.metadata for hit in hits) and hits:
         raise FactError(f"None of these images has a value for {column!r}; sort by another column.")

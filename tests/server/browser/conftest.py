@@ -28,9 +28,9 @@ def chromium_path():
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
-    """One chromium for all tests."""
+    """One chromium for all tests of the page; while it lives, no other event loop can run in this thread."""
     path = chromium_path()
     from playwright.sync_api import expect, sync_playwright
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.server.browser.reading import answered, asked, chips, ids, ranking, search
+from tests.server.browser.reading import TOP, answered, asked, chips, ids, ranking, search
 from tests.server.running import serving
 
 RIDING = "<person, riding, bike>"
@@ -113,17 +113,43 @@ def test_filters_narrow_the_answer(photo_service, open_page):
     assert ids(page) == ranking(photo_service, q=RIDING, where="split = 'test'", sort="-fact")
 
 
-def test_the_cut_is_marked_and_moved(photo_service, open_page):
-    page = open_page(photo_service, RIDING_LINK)
-    page.get_by_role("button", name="Mark a cut").click()
-    expect(page.locator(".cut")).to_contain_text("Your cut")
-    slider = page.get_by_label("Move the cut")
+def move_the_cut(page):
+    """To 5, and with the keyboard to 6."""
+    slider, above = page.get_by_label("Move the cut"), page.locator(".grid").first.locator(".card")
     slider.fill("5")
     assert asked(page)["cut"] == ["5"]
-    assert page.locator(".grid").first.locator(".card").count() == 5
+    expect(page.locator(".cut")).to_contain_text("Your cut, below 5 pictures")
+    assert above.count() == 5
     slider.press("ArrowRight")
-    assert page.locator(".grid").first.locator(".card").count() == 6
+    assert above.count() == 6
+
+
+def test_the_models_line_is_shown_moved_and_put_back(photo_service, open_page):
+    page = open_page(photo_service, RIDING_LINK)
+    told = photo_service.get("/search", q=RIDING, k=TOP)["cut"]
+    above = page.locator(".grid").first.locator(".card")
+    expect(page.locator(".cut")).to_contain_text("Below here the model sees other facts")
+    expect(page.locator("#status")).to_contain_text(f"{told} above the cut")
+    expect(page.get_by_role("button", name="Mark a cut")).to_be_hidden()
+    assert above.count() == told
+    move_the_cut(page)
     assert ids(page) == ranking(photo_service, q=RIDING)
+    page.get_by_role("button", name="As the model says").click()
+    expect(page.locator(".cut")).to_contain_text("Below here the model sees other facts")
+    assert above.count() == told
+
+
+def test_a_cut_is_marked_moved_and_removed_where_no_model_tells(plain_service, open_page):
+    page = open_page(plain_service, RIDING_LINK)
+    assert plain_service.get("/search", q=RIDING)["cut"] is None
+    expect(page.locator(".cut")).to_be_hidden()
+    page.get_by_role("button", name="Mark a cut").click()
+    expect(page.locator(".cut")).to_contain_text("Your cut")
+    move_the_cut(page)
+    assert ids(page) == ranking(plain_service, q=RIDING)
+    page.get_by_role("button", name="Remove").click()
+    expect(page.locator(".cut")).to_be_hidden()
+    expect(page.get_by_role("button", name="Mark a cut")).to_be_visible()
 
 
 def test_more_pictures_come_while_scrolling(plain_service, open_page):
