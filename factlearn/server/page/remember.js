@@ -33,7 +33,7 @@ function draw() {
   if (able) return panel.replaceChildren(el("h2", {}, "Remember"), el("p", { class: "hint" }, able));
   panel.replaceChildren(
     el("h2", {}, "Remember"),
-    el("p", { class: "hint" }, "Importance is measured anew on what you choose: when the model keeps learning, that becomes harder to change, and everything else easier. Choose facts here, or select pictures in the grid."),
+    el("p", { class: "hint" }, "Importance is measured on what you choose and added to what is held already: when the model keeps learning, that becomes harder to change, and new facts a little harder to learn. Choose facts here, or select pictures in the grid."),
     el("div", { class: "remember-columns" },
       el("div", {}, factChoice(), el("div", { class: "actions" },
         el("button", { type: "button", class: "primary", id: "remember-facts", onclick: () => start({ facts: [...chosen] }) }),

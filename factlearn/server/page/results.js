@@ -162,7 +162,7 @@ function card(hit, place) {
     el("a", { href: address.pathname + address.search, onclick: open, "aria-label": `${place + 1}: ${said}${probability ? `, ${probability}` : ""}` },
       picture,
       hit.right === null ? null : el("span", { class: hit.right ? "mark right" : "mark wrong", title: hit.right ? "its label confirms the answer" : "its label says otherwise" }, hit.right ? "✓" : "✗"),
-      el("span", { class: "why" }, el("strong", {}, said), probability ? el("span", { class: "probability" }, probability) : null, ...unitBars(hit.scores)),
+      el("span", { class: "why" }, el("strong", {}, said), probability ? el("span", { class: "probability" }, `${probability} likely`) : null, ...unitBars(hit.scores)),
     ),
     el("label", { class: "pick" },
       el("input", { type: "checkbox", checked: store.get().pick.includes(hit.id), "aria-label": `Select ${hit.name}`, onchange: (event) => pick(hit.id, event.target.checked) })),
