@@ -3,7 +3,9 @@
 Facts. Each unit a fact names counts for or against it by its squared distance, and a unit it does not have says
 nothing, so that facts of one, two and three units compete fairly:
 
-    logit of fact f  =  sum over its units u of  bias_u - slope_u ||v_u - t_fu||^2
+    logit of fact f  =  worth_f  +  sum over its units u of  bias_u - slope_u ||v_u - t_fu||^2
+
+A fact that the model sees too often has a negative worth; one that was never taught has none.
 
 Classes. Each head's scores are cut into what the head says of its own classes, and its energy, which says how much the
 image is its concern at all:
@@ -40,11 +42,13 @@ class FactBeliefs:
     Attributes:
         slope: how much a squared distance counts.
         bias: what a unit is worth that fits perfectly.
+        worth: of each fact it was fitted on, in their order.
         open: whether "none of these" is possible.
     """
 
     slope: tuple[float, ...]
     bias: tuple[float, ...]
+    worth: tuple[float, ...] = ()
     open: bool = True
 
     @classmethod
@@ -60,31 +64,37 @@ class FactBeliefs:
         scores = [score - usual[unit] * named[unit] for unit, score in enumerate(scores)]  # quicker to fit
 
         def forward(numbers: Floats) -> Floats:
-            logits: Floats = np.zeros(wanted.shape)
+            logits: Floats = np.tile(numbers[2 * _PARTS :], (len(wanted), 1))
             for unit in range(_PARTS):
                 logits += numbers[unit] * scores[unit] + numbers[_PARTS + unit] * named[unit]
             return logits
 
         def backward(gradient: Floats) -> Floats:
+            each_fact = gradient.sum(axis=0)
             slopes = [float((gradient * score).sum()) for score in scores]
-            return np.array(slopes + [float(gradient.sum(axis=0) @ each) for each in named])
+            return np.array([*slopes, *(float(each_fact @ each) for each in named), *each_fact])
 
-        start = np.array([5.0] * _PARTS + [1.0] * _PARTS)
-        bounds = [_POSITIVE] * _PARTS + [_FREE] * _PARTS
+        start = np.array([5.0] * _PARTS + [1.0] * _PARTS + [0.0] * len(mask))
+        bounds = [_POSITIVE] * _PARTS + [_FREE] * (_PARTS + len(mask))
         found = fit_choices(forward, backward, start, bounds, wanted, own, 1 / tasks if tasks > 1 else 0.0)
-        slope, bias = found[:_PARTS], found[_PARTS:] - found[:_PARTS] * usual
-        return cls(tuple(slope.tolist()), tuple(bias.tolist()), tasks > 1)
+        slope, bias, worth = np.split(found, [_PARTS, 2 * _PARTS])
+        bias = bias - slope * usual
+        return cls(tuple(slope.tolist()), tuple(bias.tolist()), tuple(worth.tolist()), tasks > 1)
 
-    def shares(self, vectors: NDArray, targets: NDArray, mask: NDArray) -> Floats:
-        """The probability of each fact, and of none of these last: [N, F + 1]."""
+    def shares(self, vectors: NDArray, targets: NDArray, mask: NDArray, worth: Sequence[float] = ()) -> Floats:
+        """The probability of each fact, and of none of these last: [N, F + 1].
+
+        Args:
+            worth: of each of these facts; by default they are those it was fitted on.
+        """
         root = np.sqrt(np.asarray(self.slope))[:, None]
         mask = np.asarray(mask, bool)
-        logits = (masked_scores(vectors * root, targets * root, mask) + (mask @ np.asarray(self.bias))[:, None]).T
-        return with_none(logits, possible=self.open)
+        known = mask @ np.asarray(self.bias) + np.asarray(worth or self.worth or (0.0,))
+        return with_none((masked_scores(vectors * root, targets * root, mask) + known[:, None]).T, possible=self.open)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"slope": list(self.slope), "bias": list(self.bias), "open": self.open}
+        return {"slope": list(self.slope), "bias": list(self.bias), "worth": list(self.worth), "open": self.open}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Self:
@@ -92,7 +102,7 @@ class FactBeliefs:
         slope, bias = tuple(map(float, raw["slope"])), tuple(map(float, raw["bias"]))
         if len(slope) != len(UNIT_NAMES) or len(bias) != len(UNIT_NAMES):
             raise ValueError("a calibration has three slopes and three biases")
-        return cls(slope, bias, bool(raw["open"]))
+        return cls(slope, bias, tuple(map(float, raw.get("worth", ()))), bool(raw["open"]))
 
 
 @dataclass(frozen=True)

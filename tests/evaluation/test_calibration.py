@@ -68,6 +68,19 @@ def test_the_softmax_that_made_labels_is_found_again():
     np.testing.assert_allclose(found.slope, true.slope, atol=0.1)
 
 
+def test_a_fact_that_is_seen_too_often_is_worth_less():
+    rng = np.random.default_rng(3)
+    targets, mask = rng.normal(size=(5, 3, 4)), np.ones((5, 3), bool)
+    vectors = targets[rng.integers(5, size=3000)] + rng.normal(size=(3000, 3, 4))
+    true = FactBeliefs((0.5,) * 3, (1.0,) * 3, (-3.0, 0.0, 0.0, 0.0, 1.0), open=False)
+    drawn = (true.shares(vectors, targets, mask)[:, :-1].cumsum(1) > rng.random((3000, 1))).argmax(1)
+    found = FactBeliefs.fit(vectors, targets, mask, np.eye(5)[drawn], np.zeros((3000, 5), bool), 1)
+    worth = np.array(found.worth) - found.worth[1]
+    np.testing.assert_allclose(worth, true.worth, atol=0.4)
+    again = FactBeliefs.from_json(found.to_json())
+    np.testing.assert_array_equal(again.shares(vectors, targets, mask), found.shares(vectors, targets, mask))
+
+
 def scores_of_two_heads(rng, count):
     """Heads that are sure of their own classes, the first one loudly; each is quiet about the other's images."""
     tasks, labels = rng.integers(2, size=count), rng.integers(3, size=count)

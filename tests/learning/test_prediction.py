@@ -31,12 +31,13 @@ def test_facts_of_an_image_are_ranked_by_calibrated_evidence_with_none_of_these_
     calibration, vector = calibration_of(run), run.embed(image).astype(float)
     slope, constant = calibration.patterns["answer"]
     logits = {"none of these": 0.0}
+    worth = dict(zip(calibration.facts, calibration.beliefs.worth, strict=True))
     for task in run.tasks().tasks:
         for fact in task.facts:
             target, mask = run.language().embed([fact])
             distance = ((vector - target[0]) ** 2).sum(1)
             evidence = np.array(calibration.beliefs.bias) - np.array(calibration.beliefs.slope) * distance
-            logits[str(fact)] = float(evidence[mask[0].astype(bool)].sum())
+            logits[str(fact)] = worth[fact] + float(evidence[mask[0].astype(bool)].sum())
     total = sum(np.exp(list(logits.values())))
     for guess in guesses:
         share = np.exp(logits[guess.label]) / total
