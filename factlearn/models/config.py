@@ -40,6 +40,8 @@ class ModelConfig(Section):
     """The last convolutional block that does not learn, such as conv4; `all` freezes every block that is used."""
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (4096, 4096)
     """Widths of the shared fully connected layers."""
+    skip: bool = False
+    """Let the outputs see the features under the hidden layers as well; what is frozen there is never forgotten."""
     random_features: int = Field(0, ge=0, le=20_000)
     """Number of random ReLU features, which never learn, appended to what the outputs see; made for ridge."""
     dropout: float = Field(0.5, ge=0, lt=1)

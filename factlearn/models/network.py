@@ -112,11 +112,13 @@ class LearningPart(nn.Module):
         if (config.standardise or widths) and len(shape) == 3:
             self.standardise = Standardise(shape, widths, root=config.standardise)
         layers: list[nn.Module] = []
-        width = torch.Size(shape).numel()
+        width = below = torch.Size(shape).numel()
         for each in config.hidden:
             layers += [nn.Linear(width, each), nn.ReLU(), nn.Dropout(config.dropout)]
             width = each
         self.shared = nn.Sequential(*layers)
+        self.skip = config.skip and bool(layers)
+        width += below if self.skip else 0
         self.random = RandomFeatures(width, config.random_features) if config.random_features else None
         self.width = width + config.random_features
         self._fixed_statistics = config.weights is not None
@@ -144,7 +146,10 @@ class LearningPart(nn.Module):
         features = self.pool(self.convolutions(activations))
         if self.standardise is not None:
             features = self.standardise(features)
-        shared: Tensor = self.shared(features.flatten(1))
+        below = features.flatten(1)
+        shared: Tensor = self.shared(below)
+        if self.skip:
+            shared = torch.cat([shared, below], dim=1)
         return shared if self.random is None else self.random(shared)  # type: ignore[no-any-return]
 
 

@@ -25,6 +25,16 @@ def test_the_last_layer_forks_into_subject_predicate_and_object():
         torch.testing.assert_close(vectors[:, place], model.suffix.fork[unit](shared))
 
 
+def test_with_a_skip_the_outputs_also_see_the_features_under_the_hidden_layers():
+    model = embedder(skip=True).eval()
+    images = torch.randn(2, 3, 32, 32)
+    below = model.suffix.pool(model.suffix.convolutions(images)).flatten(1)
+    seen = torch.cat([model.suffix.shared(below), below], dim=1)
+    assert model.suffix.width == seen.shape[1] == 16 + 512
+    torch.testing.assert_close(model(images)[:, 1], model.suffix.fork["predicate"](seen))
+    assert embedder(skip=True, hidden=()).suffix.width == 512
+
+
 @pytest.mark.parametrize("frozen", ["none", "conv1", "conv3", "conv5"])
 def test_only_what_is_not_frozen_learns(frozen):
     model = embedder(frozen=frozen)
