@@ -9,6 +9,7 @@ Two keys of a config file are resolved before all others and are not part of the
     scales     named groups of keys; `--set scale=NAME` puts one in place of the file's own, so that one file holds an
                experiment at the paper's size and at a small one
     methods    settings by method, such as {ewc: {lambda: 100}}, used when `strategy.name` selects it
+    networks   the same for the model, such as {ridge: {hidden: [4096]}}
 """
 
 import copy
@@ -193,12 +194,14 @@ def read_config(path: Path | str, overrides: Sequence[str] = ()) -> dict[str, An
             known = ", ".join(["full", *(scales if isinstance(scales, dict) else ())])
             raise ConfigError(f"The config {path} has no scale {scale!r}; its scales are {known}.")
         raw = _merged(raw, scales[scale])
-    methods = raw.pop("methods", None) or {}
+    methods, networks = (raw.pop(key, None) or {} for key in ("methods", "networks"))
     strategy, chosen = raw.get("strategy"), asked.get("strategy")
     name = chosen.get("name") if isinstance(chosen, dict) else None
     if isinstance(methods, dict) and isinstance(name, str):
         own = strategy if isinstance(strategy, dict) and strategy.get("name") == name else {}
         raw["strategy"] = {"name": name, **(methods.get(name) or {}), **own}
+    if isinstance(networks, dict) and isinstance(raw.get("model"), dict):
+        raw["model"] = {**raw["model"], **(networks.get(str(name)) or {})}
     return with_overrides(raw, overrides)
 
 

@@ -8,7 +8,6 @@ from factlearn.assets import find_asset
 from factlearn.config import shipped
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.changes import changes_of, lost_by_all
-from factlearn.experiments.paper.methods import NETWORKS
 from factlearn.experiments.plots import curves
 from factlearn.experiments.report import write_report
 from factlearn.files import atomic_write
@@ -38,15 +37,11 @@ def fetch_assets() -> None:
 
 def learn_methods(out: Path) -> Iterator[tuple[str, RunResult]]:
     """Each method's title and result, learned one after the other or used again."""
-    config = load_config(shipped("demo.yaml"))
     for name in DEMO_METHODS:
         title = METHODS[name].title
         say(f"{title}:")
-        chosen = config
-        if name != config.strategy.name:
-            model = {**config.model.model_dump(mode="json"), **NETWORKS.get(name, {})}
-            chosen = config.changed(strategy={"name": name}, model=model)
-        yield title, train_or_reuse(chosen, out / name).result()
+        config = load_config(shipped("demo.yaml"), [f"strategy.name={name}"])
+        yield title, train_or_reuse(config, out / name).result()
 
 
 def index_stages(run: Run, index: Path) -> FactIndex:

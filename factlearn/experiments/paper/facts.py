@@ -5,7 +5,6 @@ from statistics import mean
 
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.comparison import gap_closed
-from factlearn.experiments.paper.methods import NETWORKS
 from factlearn.experiments.paper.outcome import Entry, Outcome, PaperTable, above, entry
 from factlearn.experiments.paper.paper import paper
 from factlearn.experiments.paper.registry import experiment
@@ -45,10 +44,13 @@ def four_tasks(request: Request, outcome: Outcome) -> None:
 
 def by_method(request: Request, kind: str, methods: Sequence[str]) -> dict[str, list[RunResult]]:
     """The results of each method over the seeds, on random or agglomerative tasks."""
-    config = request.config(f"tasks.method={kind}")
-    group = f"four-tasks/{request.data_name}-{kind}"
-    seeds = range(request.seeds)
-    return request.learn_groups({m: [request.cell(config, group, m, seed) for seed in seeds] for m in methods})
+    group, tasks = f"four-tasks/{request.data_name}-{kind}", f"tasks.method={kind}"
+    return request.learn_groups(
+        {
+            method: [request.cell(f"{group}/{method}-{seed}", method, seed, tasks) for seed in range(request.seeds)]
+            for method in methods
+        }
+    )
 
 
 def _four_tasks_table(learned: Mapping[str, Sequence[RunResult]], kind: str) -> PaperTable:
@@ -73,8 +75,15 @@ def _four_tasks_table(learned: Mapping[str, Sequence[RunResult]], kind: str) -> 
     title = "Four random tasks, MAP at the end" if kind == "random" else "Four tasks by meaning, MAP at the end"
     note = "exact relevance; mean ± deviation over seeds; the paper: mean over splits"
     if OURS in learned:
-        note += f"; ridge: hidden layers {NETWORKS[OURS]['hidden']} of random weights instead of the config's"
+        note += f"; ridge: {_hidden(learned[OURS][0])} of random weights instead of layers that learn"
     return PaperTable(title, entries, note=note)
+
+
+def _hidden(result: RunResult) -> str:
+    model = result.run.config.model
+    if model.random_features:
+        return f"{model.random_features} features"
+    return f"hidden layers {list(model.hidden)}" if model.hidden else "no layer"
 
 
 def _four_tasks_statements(outcome: Outcome, learned: Mapping[str, Sequence[RunResult]], kind: str) -> None:

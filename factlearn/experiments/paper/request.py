@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from factlearn.config import scales_of, shipped
 from factlearn.errors import ConfigError
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.paper.cells import Cell, learn_cells
-from factlearn.experiments.paper.methods import NETWORKS, STRATEGIES
+from factlearn.experiments.paper.methods import VARIANTS
 from factlearn.learning.config import FactsConfig, RunConfig, load_config
 from factlearn.lifelong.registry import METHODS
 
@@ -91,23 +90,16 @@ class Request:
 
     def chosen(self, default: Sequence[str]) -> list[str]:
         """The methods to compare: those asked for, or the experiment's own."""
-        known = {**STRATEGIES, **METHODS}
+        known = [*VARIANTS, *METHODS]
         for method in self.methods:
             if method not in known:
                 raise ConfigError(f"There is no method {method!r}; choose among {', '.join(known)}.")
         return list(self.methods or default)
 
-    def cell(self, config: RunConfig, group: str, method: str, seed: int) -> Cell:
-        """A method's run of facts on a seed's split, in the folder of its group.
-
-        A config given by the user keeps its own settings of the method that it names.
-        """
-        folder = self.out / group / f"{method}-{seed}"
-        if self.config_path and method == config.strategy.name:
-            return Cell(folder, config.changed(seed=seed))
-        model = {**config.model.model_dump(mode="json"), **NETWORKS.get(method, {})}
-        strategy: dict[str, Any] = STRATEGIES.get(method, {"name": method})
-        return Cell(folder, config.changed(seed=seed, strategy=strategy, model=model))
+    def cell(self, folder: str, method: str, seed: int, *overrides: str) -> Cell:
+        """A run of facts on a seed's split by a method or a variant of one, with the settings that the config has."""
+        chosen = VARIANTS.get(method, (f"strategy.name={method}",))
+        return Cell(self.out / folder, self.config(f"seed={seed}", *chosen, *overrides))
 
     def learn_groups(self, groups: Mapping[str, Sequence[Cell]]) -> dict[str, list[RunResult]]:
         """Learn what is missing of several groups side by side; the results of each group.

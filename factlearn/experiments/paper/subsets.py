@@ -1,5 +1,6 @@
 """Parts of a task: the sports facts, the two halves of the first task, and the runs whose importance looks at them."""
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,6 @@ from factlearn.data.tasks import Task, make_tasks
 from factlearn.errors import DatasetError
 from factlearn.evaluation.results import RunResult
 from factlearn.experiments.paper.cells import Cell
-from factlearn.experiments.paper.methods import STRATEGIES
 from factlearn.experiments.paper.request import Request
 from factlearn.facts import Fact, FactQuery, Relevance, read_patterns
 from factlearn.files import atomic_directory
@@ -21,6 +21,7 @@ from factlearn.learning.facts import evaluate_facts, test_vectors
 from factlearn.learning.seeds import derived_seed
 from factlearn.lifelong.config import PROTECT_FLOOR, PROTECT_WEIGHT
 
+_TWO = ("tasks.method=random", "tasks.count=2")
 FACTS = object()
 """Stands for the facts to protect."""
 SPORTS: dict[str, dict[str, Any]] = {
@@ -51,12 +52,13 @@ def sports_facts(result: RunResult) -> list[Fact]:
 
 def sports_cells(request: Request, facts: Sequence[Fact], kind: str = "sports-only") -> list[Cell]:
     """MAS on the tasks by meaning with what `SPORTS` says of the kind, about these facts."""
-    config = request.config("tasks.method=agglomerative")
     names = [str(fact) for fact in facts]
-    strategy = {key: names if value is FACTS else value for key, value in {**STRATEGIES["mas"], **SPORTS[kind]}.items()}
-    place = request.out / f"four-tasks/{request.data_name}-agglomerative"
-    seeds = range(request.seeds)
-    return [Cell(place / f"mas-{kind}-{seed}", config.changed(seed=seed, strategy=strategy)) for seed in seeds]
+    settings = {key: names if value is FACTS else value for key, value in SPORTS[kind].items()}
+    chosen = [f"strategy.{key}={json.dumps(value)}" for key, value in settings.items()]
+    place, tasks = f"four-tasks/{request.data_name}-agglomerative", "tasks.method=agglomerative"
+    return [
+        request.cell(f"{place}/mas-{kind}-{seed}", "mas", seed, tasks, *chosen) for seed in range(request.seeds)
+    ]
 
 
 def halves(facts: Sequence[Fact], seed: int) -> tuple[list[Fact], list[Fact]]:
@@ -68,25 +70,24 @@ def halves(facts: Sequence[Fact], seed: int) -> tuple[list[Fact], list[Fact]]:
 
 def half_cells(request: Request, method: str, half: str) -> list[Cell]:
     """Two random tasks, importance of the first measured on the test images of one half of its facts."""
-    config = request.config("tasks.method=random", "tasks.count=2")
+    config = request.config(*_TWO)
     dataset = open_facts(config.data, config.seed)
     language = config.language.open(dataset.facts, dataset.aliases)
-    place = request.out / f"two-tasks/{request.data_name}"
+    place = f"two-tasks/{request.data_name}"
     cells = []
     for seed in range(request.seeds):
         first = make_tasks(config.tasks, dataset, language, seed).tasks[0]
         chosen = halves(first.facts, seed)[half == "T12"]
         images = [sample.path for sample in dataset.of_split("test").of_facts(chosen).samples]
-        folder = links(images, place / "images" / f"{half}-{seed}")
-        strategy = {**STRATEGIES[method], "importance": {first.name: str(folder)}}
-        cells.append(Cell(place / f"{method}-{half}-{seed}", config.changed(seed=seed, strategy=strategy)))
+        folder = links(images, request.out / place / "images" / f"{half}-{seed}")
+        importance = f"strategy.importance={json.dumps({first.name: str(folder)})}"
+        cells.append(request.cell(f"{place}/{method}-{half}-{seed}", method, seed, *_TWO, importance))
     return cells
 
 
 def two_task_cell(request: Request, method: str, seed: int) -> Cell:
     """Two random tasks with importance of whole tasks."""
-    config = request.config("tasks.method=random", "tasks.count=2")
-    return request.cell(config, f"two-tasks/{request.data_name}", method, seed)
+    return request.cell(f"two-tasks/{request.data_name}/{method}-{seed}", method, seed, *_TWO)
 
 
 def links(images: Sequence[Path], folder: Path) -> Path:
