@@ -43,7 +43,7 @@ from factlearn.language import LanguageSpace
 
 DEPTH = 100
 _FADE = 1.15
-"""Of 1, 1.15 and 1.25, the one whose worst error is least on photos held out of training splits, and emoji, seed 100."""
+"""Of 1, 1.15 and 1.25, the one whose worst error is least on held-out training photos and on emoji with seed 100."""
 REPORTED = ("10", "20", "all")
 ANSWER = "answer"
 _FEWEST_PHOTOS, _FEWEST_RIGHT = 10, 5

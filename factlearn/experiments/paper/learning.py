@@ -20,7 +20,7 @@ from factlearn.learning.config import RunConfig, load_config
 from factlearn.lifelong.registry import METHODS
 
 EVERY = ("finetune", "lwf", "ebll", "imm-mean", "imm-mode", "ewc", "si", "l-mas", "mas", "ridge", "drift", "joint")
-PHOTOS = ("finetune", "mas", "ridge", "drift", "joint")
+OURS = ("finetune", "mas", "ridge", "drift", "joint")
 REGIMES = {"learning": "full", "frozen": "frozen"}
 """What the convolutions do, and the scale of the configs that stands for it."""
 FROZEN_SEEDS = 1
@@ -111,40 +111,7 @@ def facts_by_meaning(request: Request, outcome: Outcome) -> None:
 )
 def posterior(request: Request, outcome: Outcome) -> None:
     """What closes the gap between FineTune and Joint where facts are read out by their posterior."""
-    _facts(request, outcome, "posterior", list(KINDS), PHOTOS)
-
-
-@experiment("learning-photos", "Table 4, our readout", "Four random tasks, a layer that learns on frozen features")
-def photos(request: Request, outcome: Outcome) -> None:
-    """What closes the gap between FineTune and Joint with good frozen features and a layer that learns on them."""
-    _photos(request, outcome, "random")
-
-
-@experiment(
-    "learning-photos-meaning", "Table 4, our readout", "Four tasks by meaning, a layer learns on frozen features"
-)
-def photos_by_meaning(request: Request, outcome: Outcome) -> None:
-    """The same on tasks by meaning."""
-    _photos(request, outcome, "agglomerative")
-
-
-def _photos(request: Request, outcome: Outcome, kind: str) -> None:
-    sets = [f"data.manifest={Path(request.data).resolve()}", f"tasks.method={kind}"]
-    if request.data == "emoji":
-        sets = ["data={source: emoji}", "model.fit=squash", f"tasks.method={kind}"]
-    group, path = request.out / "learning" / f"photos-{request.data_name}-{kind}", shipped("photos_learning.yaml")
-    cells = {
-        method: [_photo_cell(group, path, method, seed, sets) for seed in range(request.seeds)]
-        for method in request.chosen(PHOTOS)
-    }
-    learned = {"hidden layer learning": request.learn_groups(cells)}
-    outcome.tables.append(regime_table(learned, f"Four {KINDS[kind]}, MAP at the end", 1.0, 3))
-    statements(outcome, KINDS[kind], learned["hidden layer learning"], 1.0)
-
-
-def _photo_cell(group: Path, path: Path, method: str, seed: int, sets: Sequence[str]) -> Cell:
-    hidden = ["model.hidden=[]"] if method == "ridge" else []
-    return Cell.named(group, load_config(path, [f"strategy.name={method}", f"seed={seed}", *hidden, *sets]))
+    _facts(request, outcome, "posterior", list(KINDS), OURS)
 
 
 def _facts(request: Request, outcome: Outcome, name: str, kinds: Sequence[str], methods: Sequence[str]) -> None:
@@ -188,11 +155,9 @@ def _learn(
 
 
 def _cell(folder: Path, name: str, method: str, regime: str, seed: int, sets: Sequence[str]) -> Cell:
-    """One run; ridge, which learns no hidden layer, gets one wide layer of random weights."""
     scale = [f"scale={REGIMES[regime]}"] if regime != "learning" else []
-    hidden = ["model.hidden=[2048]"] if method == "ridge" else []
     path = shipped(f"learning/{name}.yaml")
-    config: RunConfig = load_config(path, [*scale, f"strategy.name={method}", f"seed={seed}", *hidden, *sets])
+    config: RunConfig = load_config(path, [*scale, f"strategy.name={method}", f"seed={seed}", *sets])
     return Cell.named(folder / regime, config)
 
 

@@ -56,9 +56,7 @@ def sports_cells(request: Request, facts: Sequence[Fact], kind: str = "sports-on
     settings = {key: names if value is FACTS else value for key, value in SPORTS[kind].items()}
     chosen = [f"strategy.{key}={json.dumps(value)}" for key, value in settings.items()]
     place, tasks = f"four-tasks/{request.data_name}-agglomerative", "tasks.method=agglomerative"
-    return [
-        request.cell(f"{place}/mas-{kind}-{seed}", "mas", seed, tasks, *chosen) for seed in range(request.seeds)
-    ]
+    return [request.cell(f"{place}/mas-{kind}-{seed}", "mas", seed, tasks, *chosen) for seed in range(request.seeds)]
 
 
 def halves(facts: Sequence[Fact], seed: int) -> tuple[list[Fact], list[Fact]]:
