@@ -42,9 +42,9 @@ def four_tasks(request: Request, outcome: Outcome) -> None:
     )
 
 
-def by_method(request: Request, kind: str, methods: Sequence[str]) -> dict[str, list[RunResult]]:
-    """The results of each method over the seeds, on random or agglomerative tasks."""
-    group, tasks = f"four-tasks/{request.data_name}-{kind}", f"tasks.method={kind}"
+def by_method(request: Request, kind: str, methods: Sequence[str], tasks: str = "") -> dict[str, list[RunResult]]:
+    """The results of each method over the seeds, on random or agglomerative tasks, or those that `tasks` sets."""
+    group, tasks = f"four-tasks/{request.data_name}-{kind}", tasks or f"tasks.method={kind}"
     return request.learn_groups(
         {
             method: [request.cell(f"{group}/{method}-{seed}", method, seed, tasks) for seed in range(request.seeds)]

@@ -10,7 +10,7 @@ from factlearn.experiments.paper.outcome import Outcome, PaperTable, entry
 from factlearn.experiments.paper.paper import paper
 from factlearn.experiments.paper.registry import experiment
 from factlearn.experiments.paper.request import Request
-from factlearn.experiments.paper.subsets import SPORTS, sports_cells, sports_facts
+from factlearn.experiments.paper.subsets import SPORTS, sports_cells, sports_facts, sports_first
 from factlearn.facts import Fact
 from factlearn.learning.facts import evaluate_groups, test_vectors
 
@@ -24,11 +24,12 @@ Curves = Mapping[str, Sequence[Sequence[RuleResult]]]
 @experiment("facts-sports", "Figure 7", "Sports protected, four tasks by meaning, in two galleries")
 def sports(request: Request, outcome: Outcome) -> None:
     """MAP on the sports facts after each task, among sports images and among all; what it costs the rest."""
-    learned = by_method(request, "agglomerative", request.chosen([*IN_TURN, OURS, "joint"]))
+    name, split = tasks = sports_first(request)
+    learned = by_method(request, name, request.chosen([*IN_TURN, OURS, "joint"]), split)
     first = next(iter(learned.values()))[0]
     facts = sports_facts(first)
     learned = {
-        **request.learn_groups({f"mas {kind}": sports_cells(request, facts, kind) for kind in SPORTS}),
+        **request.learn_groups({f"mas {kind}": sports_cells(request, facts, kind, tasks) for kind in SPORTS}),
         **learned,
     }
     names = {

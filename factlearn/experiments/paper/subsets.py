@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from factlearn.learning.facts import evaluate_facts, test_vectors
 from factlearn.learning.seeds import derived_seed
 from factlearn.lifelong.config import PROTECT_FLOOR, PROTECT_WEIGHT
 
+_BY_MEANING = "tasks.method=agglomerative"
 _TWO = ("tasks.method=random", "tasks.count=2")
 FACTS = object()
 """Stands for the facts to protect."""
@@ -42,7 +44,7 @@ def sports_facts(result: RunResult) -> list[Fact]:
     patterns = [FactQuery.parse(line) for line in read_patterns(shipped("sports.txt"))]
     tested = set(result.run.data.of_split("test").facts)
     first = [fact for fact in result.run.tasks().tasks[0].facts if fact in tested]
-    found = [fact for fact in first if any(query.matches(fact, Relevance.EXACT) for query in patterns)]
+    found = [fact for fact in first if is_named(patterns, fact)]
     if len(found) < 3:
         raise DatasetError(
             f"The first task of {result.run.data.name} holds {len(found)} sports facts; at least 3 are needed."
@@ -50,13 +52,37 @@ def sports_facts(result: RunResult) -> list[Fact]:
     return found
 
 
-def sports_cells(request: Request, facts: Sequence[Fact], kind: str = "sports-only") -> list[Cell]:
-    """MAS on the tasks by meaning with what `SPORTS` says of the kind, about these facts."""
+def sports_first(request: Request) -> tuple[str, str]:
+    """A name for tasks by meaning, of which the one with the most sports comes first, and what sets them in a config."""
+    patterns = [FactQuery.parse(line) for line in read_patterns(shipped("sports.txt"))]
+    config = request.config(_BY_MEANING)
+    dataset = open_facts(config.data, config.seed)
+    language = config.language.open(dataset.facts, dataset.aliases)
+    split = make_tasks(config.tasks, dataset, language, config.seed)
+    most = max(split.tasks, key=lambda task: sum(is_named(patterns, fact) for fact in task.facts))
+    if most is split.tasks[0]:
+        return "agglomerative", _BY_MEANING
+    path = request.out / f"four-tasks/{request.data_name}-sports-first.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace(split, tasks=tuple(sorted(split.tasks, key=lambda task: task is not most))).save(path)
+    return "sports-first", f"tasks={json.dumps({'method': 'file', 'file': str(path.resolve())})}"
+
+
+def is_named(patterns: Sequence[FactQuery], fact: Fact) -> bool:
+    """Whether a fact is one of those that patterns name."""
+    return any(query.matches(fact, Relevance.EXACT) for query in patterns)
+
+
+def sports_cells(
+    request: Request, facts: Sequence[Fact], kind: str = "sports-only", tasks: tuple[str, str] | None = None
+) -> list[Cell]:
+    """MAS on tasks by meaning, or others under a name, with what `SPORTS` says of the kind, about these facts."""
     names = [str(fact) for fact in facts]
     settings = {key: names if value is FACTS else value for key, value in SPORTS[kind].items()}
     chosen = [f"strategy.{key}={json.dumps(value)}" for key, value in settings.items()]
-    place, tasks = f"four-tasks/{request.data_name}-agglomerative", "tasks.method=agglomerative"
-    return [request.cell(f"{place}/mas-{kind}-{seed}", "mas", seed, tasks, *chosen) for seed in range(request.seeds)]
+    name, split = tasks or ("agglomerative", _BY_MEANING)
+    place = f"four-tasks/{request.data_name}-{name}"
+    return [request.cell(f"{place}/mas-{kind}-{seed}", "mas", seed, split, *chosen) for seed in range(request.seeds)]
 
 
 def halves(facts: Sequence[Fact], seed: int) -> tuple[list[Fact], list[Fact]]:
