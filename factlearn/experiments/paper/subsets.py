@@ -53,7 +53,7 @@ def sports_facts(result: RunResult) -> list[Fact]:
 
 
 def sports_first(request: Request) -> tuple[str, str]:
-    """A name for tasks by meaning, of which the one with the most sports comes first, and what sets them in a config."""
+    """A name for tasks by meaning, the one with the most sports first, and what sets them in a config."""
     patterns = [FactQuery.parse(line) for line in read_patterns(shipped("sports.txt"))]
     config = request.config(_BY_MEANING)
     dataset = open_facts(config.data, config.seed)
