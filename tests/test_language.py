@@ -101,3 +101,18 @@ def test_a_file_that_holds_no_vectors_is_refused(tmp_path, content):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(LanguageError, match="do not exist"):
         LanguageSpace.open(str(tmp_path / "none.bin")).unit("person")
+
+
+def test_units_that_only_queries_name_are_neither_saved_nor_kept_forever(tmp_path, space):
+    space.embed(FACTS)
+    words = space.words.index_to_key
+    asked = [f"{first} {second}" for first in words for second in words]
+    asked = [" ".join([text] * times) for times in range(1, 3 + 4096 // len(asked)) for text in asked]
+    assert len(set(asked)) > 4096
+    for text in asked:
+        space.embed([FactQuery((text,))])
+    assert len(space._units) == len({unit for fact in FACTS for unit in fact.units})
+    assert 0 < len(space._asked) <= 4096
+    np.testing.assert_array_equal(space.unit(asked[0]), LanguageSpace.of_vectors(space.words).unit(asked[0]))
+    space.save(tmp_path / "language")
+    assert LanguageSpace.load(tmp_path / "language")._units.keys() == space._units.keys()
