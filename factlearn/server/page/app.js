@@ -1,6 +1,6 @@
 // The page: what it shows follows from the state in the address; see state.js.
 
-import { Offline, ServiceError, get, post, takeTokenFromAddress } from "./api.js";
+import { Offline, ServiceError, get, post, takeTokenFromAddress, token } from "./api.js";
 import { showDetail, startDetail } from "./detail.js";
 import { announce, byId, count, el, number, toggle } from "./dom.js";
 import { showFilters, startFilters } from "./filters.js";
@@ -52,17 +52,18 @@ async function start() {
   get("/runs").then((answer) => { runs = answer.runs; }, () => {});
 }
 
-/** What the service says about itself; where even that needs the token, it is asked for. */
+/** What the service says about itself; where reading needs the token, it is asked for, once for all tabs. */
 async function introduce() {
   try {
     const found = await get("");
-    if (found.token_to_read) await openSession();
-    return found;
+    if (found.token_to_read && token.get()) await openSession();
+    if (found.indexes.length) return found;
   } catch (error) {
     if (error.status !== 401) throw error;
-    await openSession();
-    return get("");
+    token.set(null); // a wrong one
   }
+  await openSession();
+  return get("");
 }
 
 async function refresh() {

@@ -29,12 +29,13 @@ IndexName = Annotated[str | None, Query(max_length=200)]
 
 
 @router.get("", response_model=Service, summary="The service and its indexes")
-async def service_info(service: TheService) -> Response:
-    """What is served, and what is asked of clients."""
+async def service_info(service: TheService, request: Request) -> Response:
+    """What is served, and what is asked of clients; who has no token where reading needs one sees only the latter."""
     limits = service.settings.limits
+    stranger = service.doorkeeper.is_stranger(dict(request.scope["headers"]))
     return json_response({
         "version": __version__,
-        "indexes": [_info(served) for served in service.catalog.indexes.values()],
+        "indexes": [] if stranger else [_info(served) for served in service.catalog.indexes.values()],
         "token_to_read": service.settings.token_to_read,
         "max_upload_bytes": limits.upload_bytes,
         "max_upload_pixels": limits.upload_pixels,
