@@ -291,7 +291,7 @@ class LanguageSpace:
             self._units.setdefault(unit, vector)
 
     def save(self, folder: Path) -> None:
-        """Write the space's choices and the vectors of the facts embedded so far, so that those need no word vectors."""
+        """Write the space's choices and the vectors of the facts met so far, so that those need no word vectors."""
         from safetensors.numpy import save_file
 
         folder.mkdir(parents=True, exist_ok=True)

@@ -73,9 +73,13 @@ class Served:
         self.metrics.ready.labels(self.name).set(1)
 
     def take_out(self, reason: str) -> None:
-        """Have requests refused, with the reason; clients know the index by its name, not by its place."""
-        self.snapshot, self.reason = None, reason.replace(self.address, self.name)
+        """Have requests refused, with the reason."""
+        self.snapshot, self.reason = None, self._said(reason)
         self.metrics.ready.labels(self.name).set(0)
+
+    def _said(self, sentence: str) -> str:
+        """A sentence about the index for clients, who know it by its name, not by its place."""
+        return sentence.replace(self.address, self.name)
 
     def _sign(self) -> object:
         """Changes with every commit; None for stores that are no folders."""
@@ -131,6 +135,13 @@ class Served:
             if problems:
                 self.take_out(problems[0])
         return self.snapshot is None
+
+    def problems(self) -> list[str]:
+        """One sentence for everything that is not as it was written, now; the index is taken out if there is any."""
+        found = [str(problem) for problem in store_at(self.address).verify(self.address)]
+        if found:
+            self.take_out(found[0])
+        return [self._said(problem) for problem in found]
 
     # Use
 

@@ -55,9 +55,10 @@ class Doorkeeper:
             return
         if not reads:
             self._check_token(headers, "Changing anything")
-        elif self._token_to_read and not self._has_cookie(headers):
-            if path != _DOOR or not self.is_stranger(headers):
-                self._check_token(headers, "Reading")
+        elif (
+            self._token_to_read and not self._has_cookie(headers) and not (path == _DOOR and self.is_stranger(headers))
+        ):
+            self._check_token(headers, "Reading")
 
     def is_stranger(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether reading needs a token and this request shows neither one, right or wrong, nor the cookie."""

@@ -23,8 +23,14 @@ let lists = [];
 let understood = null;
 let boxed = ""; // the query in the box; what is being typed over it is left alone
 
+/** What is asked for, and of which pictures, as the service takes it. */
+const question = (state) => ({
+  q: state.q, not: state.not, and: state.and, where: whereOf(state.filters),
+  weights: state.weights.some((each) => each !== 1) ? state.weights.join(",") : null,
+});
+
 /** What the results depend on; anything else changes without asking again. */
-const question = (state) => JSON.stringify([
+const depends = (state) => JSON.stringify([
   state.q, state.not, state.and, state.weights, state.index, state.other, state.stage, state.sort, state.filters, state.like, state.picture,
 ]);
 
@@ -79,7 +85,7 @@ function update(state, before) {
     explain("Pictures are not part of links", "Choose, drop or paste the picture again to see its facts and neighbours.");
     return;
   }
-  const asked = question(state) !== question(before) || !lists.length;
+  const asked = depends(state) !== depends(before) || !lists.length;
   if (asked && (state.q !== boxed || !state.q)) byId("box").value = boxed = state.q;
   if (asked) search(state, served);
   else if (state.cut !== before.cut) showCut();
@@ -124,8 +130,7 @@ function makeList(state, index, titled) {
   const where = whereOf(state.filters);
   const first = index === state.index;
   const asked = {
-    q: state.q, not: state.not, and: state.and, index, where, k: PAGE, sort: state.sort,
-    weights: state.weights.some((each) => each !== 1) ? state.weights.join(",") : null,
+    ...question(state), index, k: PAGE, sort: state.sort,
     stage: state.stage !== null && stage?.stage === state.stage ? state.stage : null,
   };
   let fetchPage = (offset, signal) => get("/search", { ...asked, offset }, signal);
@@ -181,7 +186,7 @@ async function showPanels(state) {
   showFilters(state).catch(complain);
   // A service that has just started may not have known its runs yet.
   if (state.panel && !service.indexes.every(({ run }) => run)) await refresh().catch(() => {});
-  if (state.panel === "travel") showTravel(state, service, state.q && understood ? understood.query.fact : null).catch(complain);
+  if (state.panel === "travel") showTravel(state, service, state.q && understood ? question(state) : {}).catch(complain);
   if (state.panel === "remember") showRemember(state, service, runs).catch(complain);
 }
 

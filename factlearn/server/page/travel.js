@@ -18,8 +18,8 @@ export function stageOf(info, chosen) {
   return stages.find(({ stage }) => stage === chosen) ?? stages.at(-1) ?? null;
 }
 
-/** Draw the slider and the curves; `query` is the fact asked for, or null. */
-export async function showTravel(state, service, query) {
+/** Draw the slider and the curves; `question` is what is asked for and of which pictures, or empty. */
+export async function showTravel(state, service, question) {
   const panel = byId("travel");
   const info = service.indexes.find(({ name }) => name === state.index);
   const others = service.indexes.filter(({ name, ready }) => name !== state.index && ready);
@@ -28,12 +28,12 @@ export async function showTravel(state, service, query) {
       `There is one model behind ${state.index}. Indexes named ${state.index}-after-task-1, -2, … beside it become its stages.`));
   }
   const names = [state.index, ...others.map(({ name }) => name).filter((name) => name === state.other)];
-  const key = JSON.stringify([names, query]);
+  const key = JSON.stringify([names, question]);
   if (!panel.firstChild || drawn.index !== state.index) panel.replaceChildren(controls(state, info, others), el("div", { class: "charts" }));
   else panel.firstChild.replaceWith(controls(state, info, others));
   drawn.index = state.index;
   if (drawn.key !== key) {
-    const answers = await Promise.all(names.map((index) => get("/stages", { index, q: query })));
+    const answers = await Promise.all(names.map((index) => get("/stages", { ...question, index })));
     drawn = { key, index: state.index, answers };
   }
   const charts = panel.querySelector(".charts");
