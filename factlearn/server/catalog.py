@@ -34,6 +34,7 @@ class Served:
         snapshot: the state that new requests use; None while the index cannot be searched.
         reason: why it cannot.
         run: what the embedding worker says about the run behind it, once it has.
+        described: the newest model when the worker was asked about the run, and when that was.
         stages: the indexes of the same images by the models after each task, this one included, by stage.
     """
 
@@ -46,6 +47,7 @@ class Served:
         self.reason: str | None = "It is still being opened."
         self.run: dict[str, Any] | None = None
         self.run_name: str | None = None
+        self.described: tuple[str | None, float] = (None, 0.0)
         self.stages: dict[int, Served] = {}
         self.writing = asyncio.Lock()
         self._signature: object = None
@@ -74,10 +76,10 @@ class Served:
 
     def take_out(self, reason: str) -> None:
         """Have requests refused, with the reason."""
-        self.snapshot, self.reason = None, self._said(reason)
+        self.snapshot, self.reason = None, self.said(reason)
         self.metrics.ready.labels(self.name).set(0)
 
-    def _said(self, sentence: str) -> str:
+    def said(self, sentence: str) -> str:
         """A sentence about the index for clients, who know it by its name, not by its place."""
         return sentence.replace(self.address, self.name)
 
@@ -141,7 +143,7 @@ class Served:
         found = [str(problem) for problem in store_at(self.address).verify(self.address)]
         if found:
             self.take_out(found[0])
-        return [self._said(problem) for problem in found]
+        return [self.said(problem) for problem in found]
 
     # Use
 

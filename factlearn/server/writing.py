@@ -144,7 +144,7 @@ def _refused(served: Served, error: FactlearnError) -> ServiceError:
     """Why an index does not take a change; while another process writes it, trying again helps."""
     if isinstance(error, IndexBusyError):
         return busy(f"The index {served.name} is being written by another process", 5)
-    return ServiceError(409, str(error))
+    return ServiceError(409, served.said(str(error)))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex
 from tests.server.running import TOKEN, serving
 
-
 HERE_ONLY = {  # what an index on this machine has, and why not one behind a service
     "create": "made where the vectors are",
     "open": "a client is opened by its address",
