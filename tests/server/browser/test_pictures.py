@@ -59,7 +59,8 @@ def test_a_pasted_picture_is_asked_with(photo_service, open_page, picture):
     page.evaluate(
         """async (content) => {
             const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
-            await navigator.clipboard.write([new ClipboardItem({ "image/png": new Blob([bytes], { type: "image/png" }) })]);
+            const blob = new Blob([bytes], { type: "image/png" });
+            await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
         }""",
         base64.b64encode(picture.read_bytes()).decode(),
     )
