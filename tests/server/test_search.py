@@ -83,6 +83,8 @@ def test_relevant_images_can_be_sorted_by_a_column(plain_service):
     assert years == sorted(years, reverse=True)
     best = plain_service.get("/search", q="<dog>", k=20)
     assert {hit["id"] for hit in found["hits"]} == {hit["id"] for hit in best["hits"]}
+    by_model = plain_service.get("/search", q="<dog>", sort="model", within=20, k=20)
+    assert [hit["id"] for hit in by_model["hits"]] == [hit["id"] for hit in best["hits"]]  # one model: as before
 
 
 def test_a_vector_and_an_indexed_image_find_the_same_neighbours(plain_service):

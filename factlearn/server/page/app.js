@@ -108,7 +108,7 @@ function search(state, served) {
   toggle(byId("mark-cut"), false);
   toggle(byId("sort").parentElement, Boolean(state.q));
   byId("lists").replaceChildren();
-  if (!served.ready) return explain(`${served.name} cannot be searched`, served.reason ?? "It is not ready.");
+  if (!served.ready) return explain(`${served.name} cannot be searched`, served.reason ?? "It is not ready.", button("Try again", tryAgain));
   if (!state.q && !state.like && !state.picture) return welcome(state, served);
   const other = service.indexes.find(({ name, ready }) => name === state.other && name !== state.index && ready);
   const names = state.q && other ? [state.index, other.name] : [state.index];
@@ -247,7 +247,13 @@ function failed(error, opening) {
   if (!store.get().q) showReference(store.get(), []);
   if (asked && store.get().q) showUnderstood(null);
   explain(asked ? "That cannot be answered" : "The service is in trouble", error.message,
-    asked ? null : button("Try again", () => search(store.get(), service.indexes.find(({ name }) => name === store.get().index))));
+    asked ? null : button("Try again", tryAgain));
+}
+
+/** Search as before, once the service has said how things stand now. */
+async function tryAgain() {
+  await refresh().catch(() => {});
+  search(store.get(), service.indexes.find(({ name }) => name === store.get().index));
 }
 
 function banner(text) {

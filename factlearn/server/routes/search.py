@@ -123,7 +123,7 @@ async def _sorted(
     found = await find(service, served, snapshot, reading, whole)
     hits = found.hits[: found.cut or None]  # a model that is sure of none still has an order
     column = (query.sort or "").removeprefix("-")
-    if not any(column in ("id", "fact") or column in hit.metadata for hit in hits) and hits:
+    if hits and all(_value(hit, column) is None for hit in hits):
         raise FactError(f"None of these images has a value for {column!r}; sort by another column.")
     descending = (query.sort or "").startswith("-")
     ranked = sorted(hits, key=lambda hit: _sort_key(hit, column), reverse=descending)
@@ -136,6 +136,8 @@ def _value(hit: Hit, column: str) -> str | None:
         return hit.id
     if column == "fact":
         return None if hit.fact is None else str(hit.fact)
+    if column == "model":
+        return hit.model
     return hit.metadata.get(column)
 
 
