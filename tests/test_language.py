@@ -73,6 +73,8 @@ def test_a_saved_space_answers_known_units_without_its_word_vectors(tmp_path, sp
     centred = space.centred_on(FACTS)
     expected, _ = centred.embed(FACTS)
     centred.save(tmp_path / "language")
+    modes = {path.stat().st_mode for path in (tmp_path / "language").iterdir()}
+    assert len(modes) == 1  # whoever may read one file may read the other
     loaded = LanguageSpace.load(tmp_path / "language")
     np.testing.assert_array_equal(loaded.embed(FACTS)[0], expected)
     assert loaded._vectors is None
