@@ -28,8 +28,8 @@ _MOST = 200_000  # images: beyond that a ranking of all of them takes too long f
 def judged_by(snapshot: Snapshot, where: str | None) -> str | None:
     """The filter for the images that a query is judged on.
 
-    Of those that pass the query's own filter, the test images, if the index tells which those are and the filter does
-    not choose a split itself.
+    Of those that pass the query's own filter, the test images, if the index tells which those are and the filter leaves
+    any and does not choose a split itself.
     """
     columns = {column.name: column for column in snapshot.columns if column.metadata}
     given = filter_of(where)
@@ -37,7 +37,8 @@ def judged_by(snapshot: Snapshot, where: str | None) -> str | None:
         return where
     if _SPLIT not in columns or not any(value == "test" for value, _ in columns[_SPLIT].values):
         return where
-    return f"{TEST} and ({where})" if where else TEST
+    test = f"{TEST} and ({where})" if where else TEST
+    return test if len(snapshot.index.store.keys(filter_of(test))) else where
 
 
 def judge(snapshot: Snapshot, reading: Reading, options: Options) -> tuple[float | None, int, int]:

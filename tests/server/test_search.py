@@ -195,6 +195,9 @@ def test_time_travel_judges_what_the_filters_and_exclusions_leave(photo_service,
     assert everything["images"] > found.images
     train = photo_service.get("/stages", q="<person>", where="split = 'train'")
     assert train["over"] == "split = 'train'"
+    first = photo_service.get("/images", where="split = 'train'", limit=1)["images"][0]["id"]
+    untested = photo_service.get("/stages", q="<person>", where=f"id = '{first}'")
+    assert (untested["over"], untested["images"]) == (f"id = '{first}'", 1)
 
 
 def test_runs_tell_what_they_achieved(photo_service, learned):

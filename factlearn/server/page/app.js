@@ -165,7 +165,7 @@ function arrived(list, state, page, opening) {
 function tell(list, state, page) {
   const known = list.cut !== null && !state.sort ? ` · ${number(list.cut)} above the cut` : "";
   const where = Object.keys(state.filters).length ? " that pass the filters" : "";
-  const total = page.images ? ` of ${number(page.images)}` : "";
+  const total = page.images && !where ? ` of ${number(page.images)}` : "";
   const shown = list.next === null ? `${count(list.hits.length, "picture")}${where}` : `${number(list.hits.length)}${total} pictures${where}`;
   announce(`${shown}${known} · ${Math.max(1, Math.round(page.seconds * 1000))} ms`);
 }

@@ -97,7 +97,7 @@ function curves(answer, service, state, width) {
     series.unshift({ name: `this query's average precision`, kind: "query", values: stages.map((stage) => stage.average_precision) });
   }
   const known = series.filter(({ values }) => values.some((value) => value !== null));
-  const about = answer.query ? `${answer.query}: ${answer.relevant} of ${answer.images} labelled pictures show it` : "MAP after each task";
+  const about = answer.query ? `${answer.query}: ${answer.relevant} of ${answer.images} labelled ${answer.over?.startsWith("split = 'test'") ? "test " : ""}pictures show it` : "MAP after each task";
   if (!known.length) return el("p", { class: "hint" }, `Nothing was measured for ${answer.index}.`);
   return chart(stages.map(stageName), known, stages.findIndex(({ stage }) => stage === shown?.stage), `${answer.index} — ${about}`, width);
 }
