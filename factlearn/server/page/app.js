@@ -166,7 +166,8 @@ function tell(list, state, page) {
   const known = list.cut !== null && !state.sort ? ` · ${number(list.cut)} above the cut` : "";
   const where = Object.keys(state.filters).length ? " that pass the filters" : "";
   const total = page.images && !where ? ` of ${number(page.images)}` : "";
-  const shown = list.next === null ? `${count(list.hits.length, "picture")}${where}` : `${number(list.hits.length)}${total} pictures${where}`;
+  const first = where ? "The first " : "";
+  const shown = list.next === null ? `${count(list.hits.length, "picture")}${where}` : `${first}${number(list.hits.length)}${total} pictures${where}`;
   announce(`${shown}${known} · ${Math.max(1, Math.round(page.seconds * 1000))} ms`);
 }
 

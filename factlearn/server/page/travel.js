@@ -9,6 +9,7 @@ const STEP = 1600; // milliseconds per stage when playing
 
 let playing = 0;
 let drawn = { key: null, answers: [] };
+let turn = 0;
 
 export const stageName = (stage) => (stage.moment ? `${stage.stage}: ${stage.moment}` : `task ${stage.stage}`);
 
@@ -21,6 +22,7 @@ export function stageOf(info, chosen) {
 /** Draw the slider and the curves; `question` is what is asked for and of which pictures, or empty. */
 export async function showTravel(state, service, question) {
   const panel = byId("travel");
+  const mine = ++turn;
   const info = service.indexes.find(({ name }) => name === state.index);
   const others = service.indexes.filter(({ name, ready }) => name !== state.index && ready);
   if ((info?.stages.length ?? 0) < 2 && !others.length) {
@@ -34,6 +36,7 @@ export async function showTravel(state, service, question) {
   drawn.index = state.index;
   if (drawn.key !== key) {
     const answers = await Promise.all(names.map((index) => get("/stages", { ...question, index })));
+    if (mine !== turn) return; // another question has come meanwhile
     drawn = { key, index: state.index, answers };
   }
   const charts = panel.querySelector(".charts");
