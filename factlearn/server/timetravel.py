@@ -11,7 +11,7 @@ from factlearn.evaluation.ranking import average_precision
 from factlearn.evaluation.scoring import masked_scores
 from factlearn.facts import Fact, FactQuery
 from factlearn.retrieval.anywhere import anywhere as placed_anywhere
-from factlearn.retrieval.items import METADATA, facts_of
+from factlearn.retrieval.items import FACTS, METADATA, facts_of
 from factlearn.retrieval.options import filter_of
 from factlearn.retrieval.rows import unpack
 from factlearn.retrieval.sentences import Reading
@@ -55,7 +55,9 @@ def judge(snapshot: Snapshot, reading: Reading, options: Options) -> tuple[float
     labelled = [place for place, item in enumerate(items) if item["fact"]]
     ids = [items[place]["id"] for place in labelled]
     wanted = placed_anywhere(reading, index.vocabulary) if options.anywhere else reading
-    relevant = np.array([_is_relevant(facts_of(items[place]), wanted) for place in labelled], bool)
+    labels = [items[place].get(FACTS) or items[place]["fact"] for place in labelled]
+    answers = {text: _is_relevant(facts_of({"fact": text}), wanted) for text in set(labels)}
+    relevant = np.array([answers[text] for text in labels], bool)
     if not relevant.any():
         return None, len(ids), 0
     if reading.is_single and options == Options(where=options.where):

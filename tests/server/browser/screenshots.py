@@ -19,6 +19,10 @@ OPEN = "is.vendor=Goog&is.vendor=Twtr"  # Noto and Twemoji; the other drawings a
 RIDING = f"/?q=%3Cperson%2C+riding%2C+*%3E&{OPEN}"
 BIKE = f"/?q=%3Cwoman%2C+riding%2C+bike%3E&{OPEN}"
 LOOKS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
+_IN_SIGHT = """() => [...document.images].every((picture) => {
+    const { top, bottom } = picture.getBoundingClientRect();
+    return bottom < 0 || top > innerHeight || (picture.complete && picture.naturalWidth > 0);
+})"""
 REMEMBERING = 600_000  # milliseconds that a job may take
 
 
@@ -39,7 +43,12 @@ class Photographer:
         return self.settled(page)
 
     def settled(self, page):
+        """The page once its curves and all pictures in sight are there."""
+        page.locator("#results[aria-busy=false]").wait_for()
+        if page.locator("#travel").is_visible():
+            page.locator("#travel .curves").first.wait_for()
         page.wait_for_load_state("networkidle")
+        page.wait_for_function(_IN_SIGHT)
         page.wait_for_timeout(400)
         return page
 
