@@ -23,6 +23,7 @@ from factlearn.server.snapshots import Snapshot
 _SPLIT = "split"
 TEST = f"{_SPLIT} = 'test'"
 _MOST = 200_000  # images: beyond that a ranking of all of them takes too long for a page
+_MOST_EXPLAINED = 20_000  # of queries with weights or with and, or, not, which are ranked by the index itself
 
 
 def judged_by(snapshot: Snapshot, where: str | None) -> str | None:
@@ -48,7 +49,8 @@ def judge(snapshot: Snapshot, reading: Reading, options: Options) -> tuple[float
     from the answer is never found.
     """
     index = snapshot.index
-    if len(index) > _MOST:
+    plain = reading.is_single and options == Options(where=options.where)
+    if len(index) > (_MOST if plain else _MOST_EXPLAINED):
         return None, 0, 0
     keys = index.store.keys(filter_of(options.where))
     items = index.store.items(keys)
@@ -60,7 +62,7 @@ def judge(snapshot: Snapshot, reading: Reading, options: Options) -> tuple[float
     relevant = np.array([answers[text] for text in labels], bool)
     if not relevant.any():
         return None, len(ids), 0
-    if reading.is_single and options == Options(where=options.where):
+    if plain:
         vectors = unpack(index.store.take(keys[np.array(labelled)]))
         scores = masked_scores(vectors, *index.language.embed([reading.query]))[0]
         return average_precision(scores, relevant, ids), len(ids), int(relevant.sum())
