@@ -1,9 +1,10 @@
-"""The service against plain `FactIndex.query_many`, in the same run: throughput, latency, and while images are added.
+"""The service against plain `FactIndex.query_many`, in the same run: throughput, latency, and while the index changes.
 
     python benchmarks/service.py [--seconds 60] [--images 100000] [--clients 16]
 
 The index holds random vectors of 3 x 50. The service runs as a user starts it; clients in this process keep connections
-open and ask single queries one after the other. All load goes to 127.0.0.1 and ends after the given time.
+open and ask single queries one after the other; then again while another writer adds images and the service joins all
+segments of the index (`optimize`) every few seconds. All load goes to 127.0.0.1 and ends after the given time.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -22,6 +24,7 @@ import numpy as np
 from gensim.models import KeyedVectors
 
 from factlearn.client import Client
+from factlearn.errors import IndexBusyError
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.retrieval import FactIndex
@@ -99,21 +102,37 @@ def load(port: int, asked: list[str], clients: int, duration: float) -> tuple[li
     return seconds, errors
 
 
-class Changing(threading.Thread):
-    """Adds images, and so compacts the index now and then, from another writer while the load goes on."""
+class Adding(threading.Thread):
+    """Adds images from another writer while the load goes on."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(daemon=True)
         self.path, self.ids, self.ended = path, list[str](), threading.Event()
 
     def run(self) -> None:
-        """Commit after commit."""
+        """Commit after commit; one that had to wait too long for the index is tried again."""
         index, rng = FactIndex.open(self.path), np.random.default_rng(1)
         while not self.ended.wait(0.5):
             names = [f"added/{len(self.ids) + place}" for place in range(20)]
             vectors = rng.normal(size=(20, 3, 50)).astype(np.float32)
-            index.add(vectors, names, paths=[f"/pictures/{name}" for name in names], model="m")
-            self.ids += names
+            with suppress(IndexBusyError):
+                index.add(vectors, names, paths=[f"/pictures/{name}" for name in names], model="m")
+                self.ids += names
+
+
+class Compacting(threading.Thread):
+    """Has the service join all segments of the index, again and again, while the load goes on."""
+
+    def __init__(self, url: str, token: str) -> None:
+        super().__init__(daemon=True)
+        self.url, self.token, self.times, self.ended = url, token, 0, threading.Event()
+
+    def run(self) -> None:
+        """Job after job."""
+        with Client(self.url, token=self.token) as index:
+            while not self.ended.wait(2):
+                index.optimize(kinds=["flat"], per_pattern=2)
+                self.times += 1
 
 
 def cpu_seconds(process: int) -> float:
@@ -124,6 +143,8 @@ def cpu_seconds(process: int) -> float:
 
 def line(name: str, seconds: list[float], errors: list[str], duration: float, plain: float) -> dict[str, object]:
     """The figures of one phase."""
+    if errors:
+        print(f"{len(errors)} errors, such as {errors[0]}", file=sys.stderr)
     p50, p99 = np.percentile(seconds, [50, 99]) * 1000
     rate = len(seconds) / duration
     return {
@@ -149,7 +170,8 @@ def main() -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
             try:
                 assert service.stdout is not None
-                port = int(service.stdout.readline().split("127.0.0.1:")[1].split("/")[0])
+                url, _, token = service.stdout.readline().split()[3].partition("/#token=")
+                port = int(url.rpartition(":")[2])
                 asked = texts(index)
                 load(port, asked, options.clients, 2)
                 before, spent = in_process(index, options.seconds / 4)
@@ -161,17 +183,21 @@ def main() -> None:
                 print(f"query_many in this process: {before:.1f} and {after:.1f} queries per second")
                 print(f"CPU per query: query_many {spent:.2f} and {again:.2f} ms, service {used:.2f} ms")
                 print(json.dumps(line("reading", *still, options.seconds, plain)))
-                changing = Changing(path)
-                changing.start()
+                adding, compacting = Adding(path), Compacting(url, token)
+                adding.start()
+                compacting.start()
                 moving = load(port, asked, options.clients, options.seconds)
-                changing.ended.set()
-                changing.join(60)
+                for thread in (adding, compacting):
+                    thread.ended.set()
+                    thread.join(60)
                 print(json.dumps(line("while adding and compacting", *moving, options.seconds, plain)))
+                print(f"{compacting.times} times all segments were joined")
                 time.sleep(3)  # the last commit is taken into use within a second
-                with Client(f"http://127.0.0.1:{port}", retries=0) as service_index:
+                with Client(url, token=token, retries=0) as service_index:
                     found = [item["id"] for item in service_index.items("id like 'added/%'")]
-                twice, lost = len(found) - len(set(found)), set(changing.ids) - set(found)
-                print(f"{len(changing.ids)} images added meanwhile: {len(lost)} lost, {twice} twice")
+                    problems = service_index.verify()
+                twice, lost = len(found) - len(set(found)), set(adding.ids) - set(found)
+                print(f"{len(adding.ids)} images added meanwhile: {len(lost)} lost, {twice} twice, {problems=}")
             finally:
                 service.terminate()
                 service.wait(60)

@@ -39,3 +39,7 @@ class ModelError(FactlearnError):
 
 class FactIndexError(FactlearnError):
     """An index that is missing, damaged, or of another model or language."""
+
+
+class IndexBusyError(FactIndexError):
+    """An index that another process is writing; trying again later helps."""

@@ -19,13 +19,14 @@ from pydantic import Field
 from factlearn.config import Section, located_file
 from factlearn.errors import LanguageError
 from factlearn.facts import UNIT_NAMES, Fact, FactQuery
-from factlearn.files import fingerprint, write_json
+from factlearn.files import atomic_write, fingerprint, write_json
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
 _EDGE_BYTES = 1 << 20
 _SUFFIXES = (".bin", ".txt", ".vec", ".gz")
+_MOST_ASKED = 4096  # units that only queries name; a service meets new ones for as long as it lives
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ class LanguageSpace:
     normalise: bool = False
     centre: NDArray[np.float32] | None = None
     _units: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
+    _asked: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
     _vectors: "KeyedVectors | None" = field(default=None, repr=False)
 
     @classmethod
@@ -204,9 +206,15 @@ class LanguageSpace:
         Raises:
             LanguageError: if a word of the unit has no vector, naming the word, the fact and close spellings.
         """
-        if unit not in self._units:
-            self._units[unit] = self._embed_unit(unit, owner)
-        return self._units[unit]
+        found = self._units.get(unit)
+        if found is None:
+            found = self._asked.get(unit)
+        if found is None:
+            found = self._embed_unit(unit, owner)
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked = {}
+            self._asked[unit] = found
+        return found
 
     def _embed_unit(self, unit: str, owner: Fact | FactQuery | None) -> NDArray[np.float32]:
         words = self._words_of(unit)
@@ -255,7 +263,10 @@ class LanguageSpace:
         return list(dict.fromkeys([*close, *further]))[:3]
 
     def embed(self, facts: Sequence[Fact | FactQuery]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Vectors [N, 3, D] of the facts' units and the mask [N, 3] of the units they have; open units are zero."""
+        """Vectors [N, 3, D] of the facts' units and the mask [N, 3] of the units they have; open units are zero.
+
+        The units of facts are kept and saved with the space; of those that only queries name, the last few thousand.
+        """
         vectors = np.zeros((len(facts), len(UNIT_NAMES), self.dimension), np.float32)
         mask = np.zeros((len(facts), len(UNIT_NAMES)), bool)
         for row, fact in enumerate(facts):
@@ -264,12 +275,15 @@ class LanguageSpace:
                 raise LanguageError(self._missing(named, fact))
             for position, unit in enumerate(fact.units):
                 if unit is not None:
-                    vectors[row, position] = self.unit(unit, fact)
+                    vectors[row, position] = vector = self.unit(unit, fact)
                     mask[row, position] = True
+                    if isinstance(fact, Fact):
+                        self._units.setdefault(unit, vector)
         return vectors, mask
 
     def _has(self, unit: str) -> bool:
-        return unit in self._units or all(word in self.words.key_to_index for word in self._words_of(unit))
+        known = unit in self._units or unit in self._asked
+        return known or all(word in self.words.key_to_index for word in self._words_of(unit))
 
     def learn_units(self, other: "LanguageSpace") -> None:
         """Know the units that another copy of the same space was saved with."""
@@ -277,14 +291,15 @@ class LanguageSpace:
             self._units.setdefault(unit, vector)
 
     def save(self, folder: Path) -> None:
-        """Write the space's choices and the vectors of the units used so far, so that those need no word vectors."""
-        from safetensors.numpy import save_file
+        """Write the space's choices and the vectors of the facts met so far, so that those need no word vectors."""
+        from safetensors.numpy import save
 
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {f"unit:{unit}": vector for unit, vector in self._units.items()}
         if self.centre is not None:
             tensors["centre"] = self.centre
-        save_file(tensors, folder / "units.safetensors")
+        with atomic_write(folder / "units.safetensors", "wb") as stream:  # save_file would make it readable to us alone
+            stream.write(save(tensors))
         choices = {"source": self.source.name, "source_fingerprint": self.source.fingerprint}
         write_json(folder / "language.json", {**choices, "aliases": dict(self.aliases), "normalise": self.normalise})
 

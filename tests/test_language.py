@@ -73,6 +73,8 @@ def test_a_saved_space_answers_known_units_without_its_word_vectors(tmp_path, sp
     centred = space.centred_on(FACTS)
     expected, _ = centred.embed(FACTS)
     centred.save(tmp_path / "language")
+    modes = {path.stat().st_mode for path in (tmp_path / "language").iterdir()}
+    assert len(modes) == 1  # whoever may read one file may read the other
     loaded = LanguageSpace.load(tmp_path / "language")
     np.testing.assert_array_equal(loaded.embed(FACTS)[0], expected)
     assert loaded._vectors is None
@@ -101,3 +103,18 @@ def test_a_file_that_holds_no_vectors_is_refused(tmp_path, content):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(LanguageError, match="do not exist"):
         LanguageSpace.open(str(tmp_path / "none.bin")).unit("person")
+
+
+def test_units_that_only_queries_name_are_neither_saved_nor_kept_forever(tmp_path, space):
+    space.embed(FACTS)
+    words = space.words.index_to_key
+    asked = [f"{first} {second}" for first in words for second in words]
+    asked = [" ".join([text] * times) for times in range(1, 3 + 4096 // len(asked)) for text in asked]
+    assert len(set(asked)) > 4096
+    for text in asked:
+        space.embed([FactQuery((text,))])
+    assert len(space._units) == len({unit for fact in FACTS for unit in fact.units})
+    assert 0 < len(space._asked) <= 4096
+    np.testing.assert_array_equal(space.unit(asked[0]), LanguageSpace.of_vectors(space.words).unit(asked[0]))
+    space.save(tmp_path / "language")
+    assert LanguageSpace.load(tmp_path / "language")._units.keys() == space._units.keys()

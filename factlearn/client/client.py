@@ -1,6 +1,8 @@
 """The client: an index on another machine, used like a `FactIndex`."""
 
+import fnmatch
 import json
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -9,17 +11,19 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.client.connection import Connection
-from factlearn.client.reading import hit_of, reading_of, shown_of
+from factlearn.client.connection import ClientError, Connection
+from factlearn.client.reading import asked_for, hit_of, item_of, reading_of, shown_of
 from factlearn.errors import FactlearnError
-from factlearn.facts import Fact, FactQuery
+from factlearn.facts import Fact, FactQuery, Vocabulary
 from factlearn.retrieval.hits import Hit, ShownFact
-from factlearn.retrieval.sentences import Reading
+from factlearn.retrieval.sentences import Reading, single
+from factlearn.retrieval.trials import Trial
 
-Asked = str | Fact | FactQuery
+Asked = str | Fact | FactQuery | Reading
 Image = str | Path | bytes | NDArray[Any]
 _PAGE = 1000
 _MOST_QUERIES = 64
+_PAUSE = 0.5  # seconds between looks at a job
 
 
 class Client:
@@ -67,35 +71,32 @@ class Client:
         *,
         also: Sequence[Asked] = (),
         without: Sequence[Asked] = (),
+        any_of: Sequence[Asked] = (),
         weights: Sequence[float] | None = None,
         where: str | None = None,
         offset: int = 0,
         threshold: float | None = None,
         margin: float | None = None,
+        anywhere: bool = False,
         stage: int | None = None,
     ) -> list[Hit]:
         """The k images that answer a query best; see `FactIndex.query`. `stage` asks the model after that stage."""
-        options = {"q": str(query), "k": k, "where": where, "offset": offset, "threshold": threshold, "stage": stage}
-        facts = {"and": list(map(str, also)), "not": list(map(str, without)), "margin": margin}
-        found = self._get("/search", **options, **facts, weights=_weights(weights))
+        options = {"k": k, "where": where, "offset": offset, "threshold": threshold, "margin": margin, "stage": stage}
+        facts = asked_for(query, also, without, any_of)
+        found = self._get("/search", **facts, **options, weights=_weights(weights), anywhere=anywhere or None)
         return [hit_of(each) for each in found["hits"]]
 
-    def query_many(
-        self,
-        queries: Sequence[Asked],
-        k: int = 10,
-        *,
-        weights: Sequence[float] | None = None,
-        where: str | None = None,
-        stage: int | None = None,
-    ) -> list[list[Hit]]:
-        """The k best images for each of several queries."""
-        options: dict[str, Any] = {"index": self.name, "k": k, "where": where, "stage": stage}
-        options["weights"] = None if weights is None else list(weights)
+    def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
+        """The k best images for each of several queries, in one request if the options allow; see `query`."""
+        together = all(isinstance(query, str | Fact | FactQuery) for query in queries)
+        if not together or not {"weights", "where", "stage"}.issuperset(options):
+            return [self.query(query, k, **options) for query in queries]
         answers = []
         for start in range(0, len(queries), _MOST_QUERIES):
             part = [str(query) for query in queries[start : start + _MOST_QUERIES]]
-            answers += self._connection.json("POST", "/search", json={**options, "queries": part})["answers"]
+            body = {"index": self.name, "k": k, "queries": part, **options}
+            body["weights"] = None if options.get("weights") is None else list(options["weights"])
+            answers += self._connection.json("POST", "/search", json=body)["answers"]
         return [[hit_of(each) for each in answer["hits"]] for answer in answers]
 
     def similar(
@@ -106,17 +107,24 @@ class Client:
         weights: Sequence[float] | None = None,
         where: str | None = None,
         offset: int = 0,
+        threshold: float | None = None,
+        without: Sequence[Asked] = (),
+        margin: float | None = None,
     ) -> list[Hit]:
         """The images most like one: an id, a file, its bytes, or a vector [3, D]."""
-        options = {"k": k, "where": where, "offset": offset}
-        if isinstance(image, str):
-            found = self._get(f"/images/{_quoted(image)}/similar", **options, weights=_weights(weights))
-        elif isinstance(image, np.ndarray):
-            body = {"index": self.name, "vector": image.tolist(), **options}
+        options = {"k": k, "where": where, "offset": offset, "threshold": threshold, "margin": margin}
+        unwanted = [str(each) for each in without]
+        if isinstance(image, np.ndarray):
+            body = {"index": self.name, "vector": image.tolist(), **options, "without": unwanted}
             body["weights"] = None if weights is None else list(weights)
-            found = self._connection.json("POST", "/search/vector", json=body)
+            given = {name: value for name, value in body.items() if value is not None}
+            found = self._connection.json("POST", "/search/vector", json=given)
+        elif isinstance(image, str):
+            found = self._get(
+                f"/images/{_quoted(image)}/similar", **options, weights=_weights(weights), **{"not": unwanted}
+            )
         else:
-            found = self._upload("/search/image", image, **options, weights=_weights(weights))
+            found = self._upload("/search/image", image, **options, weights=_weights(weights), **{"not": unwanted})
         return [hit_of(each) for each in found["hits"]]
 
     def facts_of(self, image: Image, k: int = 10) -> list[ShownFact]:
@@ -132,7 +140,15 @@ class Client:
 
     def read(self, query: Asked) -> Reading:
         """How a text is understood."""
-        return reading_of(self._get("/understand", q=str(query)))
+        return query if isinstance(query, Reading) else reading_of(self._get("/understand", q=str(query)))
+
+    def parse(self, query: Asked) -> FactQuery:
+        """The one fact that a query asks for; see `FactIndex.parse`.
+
+        Raises:
+            FactError: if the text also says and, or, not.
+        """
+        return single(self.read(query))
 
     # What it holds
 
@@ -150,13 +166,28 @@ class Client:
         return tuple(Fact.parse(each["fact"]) for each in self._get("/facts")["facts"])
 
     @property
+    def vocabulary(self) -> Vocabulary:
+        """The units that plain-text queries may name."""
+        return Vocabulary.of(self.facts)
+
+    @property
+    def path(self) -> str:
+        """The address of the service and the name of the index."""
+        return f"{self._connection.url}#{self.info()['name']}"
+
+    @property
     def ids(self) -> list[str]:
         """The ids of all images."""
         return [item["id"] for item in self.items()]
 
+    @property
+    def paths(self) -> list[Path]:
+        """The paths of all images when they were indexed; only their names, unless the service is on this machine."""
+        return [Path(item["path"]) for item in self.items()]
+
     def items(self, where: str | None = None) -> list[dict[str, Any]]:
-        """What is known about all images, or about those that pass a filter."""
-        return list(self._pages(where))
+        """What is known about all images, or about those that pass a filter (see `factlearn.retrieval.items`)."""
+        return [item_of(raw) for raw in self._pages(where)]
 
     def _pages(self, where: str | None) -> Iterator[dict[str, Any]]:
         offset: int | None = 0
@@ -169,17 +200,28 @@ class Client:
         """What the service says about the index: images, facts, stages, whether it can be searched.
 
         Raises:
-            FactlearnError: if it serves no such index.
+            FactlearnError: if it serves no such index, or says nothing without a token.
         """
-        served = self._connection.json("GET", "")["indexes"]
-        found = [each for each in served if self.name in (None, each["name"])]
+        service = self._connection.json("GET", "")
+        found = [each for each in service["indexes"] if self.name in (None, each["name"])]
+        if not found and not service["indexes"]:
+            raise ClientError(401, f"Reading from {self._connection.url} needs a token; give it as token=.")
         if not found:
             raise FactlearnError(f"The service has no index {self.name!r}.")
         return dict(found[0])
 
-    def stages(self, query: Asked | None = None) -> dict[str, Any]:
+    def stages(
+        self,
+        query: Asked | None = None,
+        *,
+        also: Sequence[Asked] = (),
+        without: Sequence[Asked] = (),
+        any_of: Sequence[Asked] = (),
+        where: str | None = None,
+    ) -> dict[str, Any]:
         """What the run achieved after each task, and the average precision of a query by each model."""
-        return dict(self._get("/stages", q=None if query is None else str(query)))
+        facts = {} if query is None else asked_for(query, also, without, any_of)
+        return dict(self._get("/stages", **facts, where=where))
 
     def thumbnail(self, image: str, size: int = 256) -> bytes:
         """A small version of an image of the index, as JPEG."""
@@ -193,24 +235,27 @@ class Client:
         images: Sequence[Path | bytes],
         ids: Sequence[str] | None = None,
         *,
-        facts: Sequence[Fact | None] | None = None,
+        facts: Sequence[Fact | Sequence[Fact] | None] | None = None,
         metadata: Sequence[Mapping[str, str]] | None = None,
     ) -> list[str]:
         """Send images and add them, replacing those with the same ids; returns their ids when all are committed."""
         made = []
         for place, image in enumerate(images):
-            fact = facts[place] if facts else None
+            shown = (facts[place] if facts else None) or ()
             fields = {
                 "id": ids[place] if ids else None,
-                "fact": None if fact is None else str(fact),
+                "fact": [str(fact) for fact in ((shown,) if isinstance(shown, Fact) else shown)],
                 "metadata": json.dumps(dict(metadata[place])) if metadata else None,
             }
             made.append(str(self._upload("/images", image, **fields)["id"]))
         return made
 
-    def remove(self, ids: Collection[str] = (), *, where: str | None = None) -> int:
-        """Remove images by id or by a filter; returns how many there were."""
-        chosen = [*ids, *(item["id"] for item in self.items(where))] if where is not None else list(ids)
+    def remove(self, ids: Collection[str] = (), *, pattern: str | None = None, where: str | None = None) -> int:
+        """Remove images by id, by a pattern of ids such as "holiday/*", or by a filter; returns how many there were."""
+        chosen = list(ids)
+        if pattern is not None or where is not None:
+            found = [item["id"] for item in self.items(where)]
+            chosen += [image for image in found if pattern is None or fnmatch.fnmatchcase(image, pattern)]
         parameters = {"index": self.name}
         return sum(
             int(self._connection.json("DELETE", f"/images/{_quoted(image)}", params=parameters)["removed"])
@@ -235,20 +280,32 @@ class Client:
             FactlearnError: if the job fails.
         """
         body = {"index": self.name, "facts": [str(fact) for fact in facts], "images": list(images)}
-        job = self._connection.json("POST", "/importance", json=body)
+        return self._finished("/importance", body, progress or (lambda job: None))
+
+    def optimize(self, *, say: Callable[[str], None] = lambda text: None, **options: Any) -> list[Trial]:
+        """Choose the fastest way to search that reaches a recall; see `factlearn.retrieval.folder.optimize`."""
+        body = {"index": self.name, **options}
+        job = self._finished("/optimize", body, lambda job: say(str(job["what"])))
+        return [Trial(**trial) for trial in job["result"]["trials"]]
+
+    def verify(self) -> list[str]:
+        """One sentence for everything that is not as it was written; none if all is well."""
+        found = self._connection.json("POST", "/verify", params={"index": self.name})
+        return list(found["problems"])
+
+    def reload(self) -> None:
+        """Nothing to do: the service always answers from the newest state."""
+
+    def _finished(self, path: str, body: dict[str, Any], progress: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """A job once it is over; `progress` is called with it until then."""
+        job = self._connection.json("POST", path, json=body)
         while job["finished"] is None:
-            if progress is not None:
-                progress(job)
-            job = self._wait(job)
+            progress(job)
+            time.sleep(_PAUSE)
+            job = self._connection.json("GET", f"/jobs/{job['id']}")
         if job["state"] != "done":
             raise FactlearnError(job["error"] or f"The job was {job['state']}.")
         return dict(job)
-
-    def _wait(self, job: Mapping[str, Any]) -> Any:
-        import time
-
-        time.sleep(0.5)
-        return self._connection.json("GET", f"/jobs/{job['id']}")
 
     def _get(self, path: str, **parameters: Any) -> Any:
         return self._connection.json("GET", path, params={"index": self.name, **parameters})

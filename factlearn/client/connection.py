@@ -31,7 +31,7 @@ class Connection:
     def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout)
-        self._url = url
+        self.url = url
         self._retries = retries
 
     def json(self, method: str, path: str, **options: Any) -> Any:
@@ -50,7 +50,7 @@ class Connection:
             try:
                 response = self._http.request(method, _API + path, **options)
             except httpx.HTTPError as error:
-                raise ClientError(0, f"The service at {self._url} cannot be reached ({error}).") from None
+                raise ClientError(0, f"The service at {self.url} cannot be reached ({error}).") from None
             if response.is_success:
                 return response
             if response.status_code not in _BUSY or not left:

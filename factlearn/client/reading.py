@@ -1,12 +1,13 @@
 """From the service's JSON back to the values that `FactIndex` gives."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from factlearn.facts import Fact, FactQuery
 from factlearn.retrieval.hits import Hit, ShownFact
+from factlearn.retrieval.items import METADATA
 from factlearn.retrieval.sentences import Reading
 
 
@@ -15,7 +16,16 @@ def hit_of(raw: Mapping[str, Any]) -> Hit:
     known = {field.name for field in fields(Hit)}
     values = {name: value for name, value in raw.items() if name in known}
     fact = None if raw["fact"] is None else Fact.parse(raw["fact"])
-    return Hit(**{**values, "path": Path(raw["path"] or raw["name"]), "fact": fact})
+    more = tuple(map(Fact.parse, raw["labels"][1:]))
+    return Hit(**{**values, "path": Path(raw["path"] or raw["name"]), "fact": fact, "more": more})
+
+
+def item_of(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known about an image, with the keys of `factlearn.retrieval.items` and those of the service."""
+    labels = {"facts": " ".join(raw["labels"])} if len(raw["labels"]) > 1 else {}
+    metadata = {METADATA + key: value for key, value in raw["metadata"].items()}
+    rest = {name: value for name, value in raw.items() if name not in ("metadata", "labels")}
+    return {**rest, "path": raw["path"] or raw["name"], **labels, **metadata}
 
 
 def shown_of(raw: Mapping[str, Any]) -> ShownFact:
@@ -40,3 +50,14 @@ def reading_of(raw: Mapping[str, Any]) -> Reading:
         tuple(raw["notes"]),
         queries("alternatives"),
     )
+
+
+def asked_for(
+    query: object, also: Iterable[object], without: Iterable[object], any_of: Iterable[object]
+) -> dict[str, Any]:
+    """What is asked for, as parameters of a search."""
+    text = str(query)
+    if isinstance(query, Reading):
+        text, also = str(query.query), (*query.also, *also)
+        without, any_of = (*query.without, *without), (*query.any_of, *any_of)
+    return {"q": text, "and": list(map(str, also)), "not": list(map(str, without)), "or": list(map(str, any_of))}

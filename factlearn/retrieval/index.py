@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.errors import FactError, FactIndexError
+from factlearn.errors import FactIndexError
 from factlearn.facts import Fact, FactQuery
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.about import ModelEntry, Version
@@ -22,7 +22,7 @@ from factlearn.retrieval.negation import MARGIN, showing_any
 from factlearn.retrieval.options import check_margin, check_page, filter_of, weights_of
 from factlearn.retrieval.rows import unpack
 from factlearn.retrieval.search import Nearest, Question, nearest, nearest_to_all
-from factlearn.retrieval.sentences import Reading, read
+from factlearn.retrieval.sentences import Reading, read, single
 from factlearn.retrieval.stores import store_at
 from factlearn.retrieval.where import Filter
 
@@ -252,10 +252,7 @@ class FactIndex(Contents):
         Raises:
             FactError: if the text also says and, or, not.
         """
-        reading = self.read(query)
-        if not reading.is_single:
-            raise FactError(f"{reading.text!r} asks for more than one fact here ({reading}); ask for one at a time.")
-        return reading.query
+        return single(self.read(query))
 
     def _questions(self, asked: Sequence[FactQuery], weights: Sequence[float] | None) -> list[Question]:
         targets, mask = self.language.embed(asked)

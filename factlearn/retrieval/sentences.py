@@ -67,6 +67,17 @@ class _Clause:
     role: str  # first, and, or, not
 
 
+def single(reading: Reading) -> FactQuery:
+    """The one fact that a reading asks for.
+
+    Raises:
+        FactError: if the text also says and, or, not.
+    """
+    if not reading.is_single:
+        raise FactError(f"{reading.text!r} asks for more than one fact here ({reading}); ask for one at a time.")
+    return reading.query
+
+
 def read(text: str, vocabulary: Vocabulary, language: LanguageSpace) -> Reading:
     """Read a query: `<subject, predicate, object>` to the letter, plain words as a person would.
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from factlearn.facts import UNIT_NAMES, Fact, FactQuery, Vocabulary
 from factlearn.retrieval.hits import Hit
 from factlearn.retrieval.hits import ShownFact as Shown
-from factlearn.retrieval.items import metadata_of
+from factlearn.retrieval.items import facts_of, metadata_of
 from factlearn.retrieval.sentences import Reading
 from factlearn.retrieval.verdicts import Verdict, verdict
 
@@ -54,7 +54,7 @@ class HitWriter:
         self._paths = paths
         self._reading = reading
         self._known = known
-        self._verdicts: dict[Fact | None, Verdict] = {}
+        self._verdicts: dict[tuple[Fact, ...], Verdict] = {}
 
     def __call__(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
         """The hits in order."""
@@ -69,18 +69,19 @@ class HitWriter:
             "scores": dict(hit.scores),
             "probability": _probability(hit),
             "fact": None if hit.fact is None else str(hit.fact),
-            "right": self._right(hit.fact),
+            "labels": [str(fact) for fact in hit.facts],
+            "right": self._right(hit.facts),
             "metadata": dict(hit.metadata),
             "model": hit.model,
             "thumb": thumb_of(self._index, hit.id),
         }
 
-    def _right(self, fact: Fact | None) -> Verdict:
-        if self._reading is None or fact is None:
+    def _right(self, labels: tuple[Fact, ...]) -> Verdict:
+        if self._reading is None or not labels:
             return None
-        if fact not in self._verdicts:
-            self._verdicts[fact] = verdict(fact, self._reading, self._known)
-        return self._verdicts[fact]
+        if labels not in self._verdicts:
+            self._verdicts[labels] = verdict(labels, self._reading, self._known)
+        return self._verdicts[labels]
 
 
 def shown(facts: Sequence[Shown]) -> list[dict[str, Any]]:
@@ -102,6 +103,7 @@ def image_info(index: str, item: Mapping[str, Any], *, paths: bool) -> dict[str,
         "name": PurePath(item["path"]).name,
         "path": item["path"] if paths else None,
         "fact": item["fact"],
+        "labels": [str(fact) for fact in facts_of(item)],
         "metadata": metadata_of(item),
         "model": item.get("model") or "",
         "bytes": int(size) if size and str(size).isdigit() else None,

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from factlearn.errors import FactError, FactIndexError, FactlearnError
+from factlearn.errors import FactIndexError, FactlearnError
 from factlearn.retrieval.confidence import seen_until
 from factlearn.retrieval.hits import Hit
 from factlearn.retrieval.negation import MARGIN
 from factlearn.retrieval.options import check_margin, check_page, filter_of, weights_of
-from factlearn.retrieval.sentences import Reading
+from factlearn.retrieval.sentences import Reading, single
 from factlearn.retrieval.where import check_columns
 from factlearn.server.catalog import Served
 from factlearn.server.problems import ServiceError
@@ -29,6 +29,7 @@ class Options:
     weights: tuple[float, ...] | None = None
     threshold: float | None = None
     margin: float = MARGIN
+    anywhere: bool = False
 
     def check(self, snapshot: Snapshot) -> None:
         """Refuse what makes no sense.
@@ -77,20 +78,28 @@ async def read_one(service: Service, snapshot: Snapshot, text: str) -> Any:
     Raises:
         FactError: if it asks for more.
     """
-    reading = await read(service, snapshot, text)
-    if not reading.is_single:
-        raise FactError(f"{text!r} asks for more than one fact here ({reading}); ask for one at a time.")
-    return reading.query
+    return single(await read(service, snapshot, text))
 
 
 async def read_whole(
-    service: Service, snapshot: Snapshot, text: str, also: Sequence[str], without: Sequence[str]
+    service: Service,
+    snapshot: Snapshot,
+    text: str,
+    also: Sequence[str],
+    without: Sequence[str],
+    any_of: Sequence[str] = (),
 ) -> Reading:
-    """A text with the facts that must or must not be shown besides."""
+    """A text with the facts that must, must not or may instead be shown."""
     reading = await read(service, snapshot, text)
     both = [await read_one(service, snapshot, each) for each in also]
     unwanted = [await read_one(service, snapshot, each) for each in without]
-    return replace(reading, also=(*reading.also, *both), without=(*reading.without, *unwanted))
+    either = [await read_one(service, snapshot, each) for each in any_of]
+    return replace(
+        reading,
+        also=(*reading.also, *both),
+        without=(*reading.without, *unwanted),
+        any_of=(*reading.any_of, *either),
+    )
 
 
 @dataclass(frozen=True)
@@ -117,18 +126,19 @@ async def find(service: Service, served: Served, snapshot: Snapshot, reading: Re
     """
     options.check(snapshot)
     try:
-        if reading.is_single:
+        if reading.is_single and not options.anywhere:
             deep = options.offset + options.k
             hits = await served.batcher.ask(snapshot, reading, deep, options.where, options.weights)
             best: Sequence[Hit] = [hit for hit in hits if options.threshold is None or hit.score >= options.threshold]
         else:
-            best = await service.others.run(_query, snapshot, reading, options)
+            best = await service.others.run(query, snapshot, reading, options)
         return Found.page(best, options, len(snapshot.index))
     except FactlearnError as error:
         raise await blamed(service, served, error) from None
 
 
-def _query(snapshot: Snapshot, reading: Reading, options: Options) -> list[Hit]:
+def query(snapshot: Snapshot, reading: Reading, options: Options) -> list[Hit]:
+    """The ranking of an index from its top to the end of the page that the options ask for."""
     return snapshot.index.query(
         reading,
         options.offset + options.k,
@@ -136,6 +146,7 @@ def _query(snapshot: Snapshot, reading: Reading, options: Options) -> list[Hit]:
         weights=options.weights,
         threshold=options.threshold,
         margin=options.margin,
+        anywhere=options.anywhere,
     )
 
 

@@ -22,7 +22,6 @@ from factlearn.server.snapshots import Snapshot
 
 _NAME = re.compile(r"[^/\\:=]+")
 _AFTER_TASK = "-after-task-"
-_RELOAD_AFTER = 5_000  # queries: units that people ask for are remembered by a snapshot, which must not grow forever
 _JUDGED_FOR = 10.0
 _CHECK_OTHERS = 10.0  # seconds between looks at stores that are no folders
 _RETRY = 3.0
@@ -35,6 +34,7 @@ class Served:
         snapshot: the state that new requests use; None while the index cannot be searched.
         reason: why it cannot.
         run: what the embedding worker says about the run behind it, once it has.
+        described: the newest model when the worker was asked about the run, and when that was.
         stages: the indexes of the same images by the models after each task, this one included, by stage.
     """
 
@@ -47,9 +47,9 @@ class Served:
         self.reason: str | None = "It is still being opened."
         self.run: dict[str, Any] | None = None
         self.run_name: str | None = None
+        self.described: tuple[str | None, float] = (None, 0.0)
         self.stages: dict[int, Served] = {}
         self.writing = asyncio.Lock()
-        self.asked = 0
         self._signature: object = None
         self._looked = self._verified = self._judged = 0.0
 
@@ -69,15 +69,19 @@ class Served:
         """Have new requests use a snapshot; those under way keep theirs."""
         snapshot.index.vocabulary  # noqa: B018  (worked out now, so that no request waits for it)
         self._signature = signature if signature is not None else self._sign()
-        self.snapshot, self.reason, self.asked = snapshot, None, 0
+        self.snapshot, self.reason = snapshot, None
         self.metrics.swaps.labels(self.name).inc()
         self.metrics.images.labels(self.name).set(len(snapshot.index))
         self.metrics.ready.labels(self.name).set(1)
 
     def take_out(self, reason: str) -> None:
         """Have requests refused, with the reason."""
-        self.snapshot, self.reason = None, reason
+        self.snapshot, self.reason = None, self.said(reason)
         self.metrics.ready.labels(self.name).set(0)
+
+    def said(self, sentence: str) -> str:
+        """A sentence about the index for clients, who know it by its name, not by its place."""
+        return sentence.replace(self.address, self.name)
 
     def _sign(self) -> object:
         """Changes with every commit; None for stores that are no folders."""
@@ -101,25 +105,24 @@ class Served:
             self.is_damaged()
         elif signature is not None and signature != self._signature:
             self._reload(signature)
-        elif self.asked > _RELOAD_AFTER or (signature is None and now - self._looked > _CHECK_OTHERS):
+        elif signature is None and now - self._looked > _CHECK_OTHERS:
             self._looked = now
-            self._reload(signature, fresh=self.asked > _RELOAD_AFTER)
+            self._reload(signature)
 
     def _open_if_whole(self) -> None:
         try:
             index = FactIndex.open(self.address, verify=True)
         except FactlearnError as error:
-            self.reason = str(error)
+            self.take_out(str(error))
         else:
             self.swap(Snapshot(index))
 
-    def _reload(self, signature: object, *, fresh: bool = False) -> None:
+    def _reload(self, signature: object) -> None:
         before = self.snapshot
         if before is None:
             return
         try:
-            store = before.index.store.reload()
-            self.swap(Snapshot(FactIndex(store, None)) if fresh else before.successor(store), signature)
+            self.swap(before.successor(before.index.store.reload()), signature)
         except FactlearnError as error:
             self.take_out(str(error))
 
@@ -135,6 +138,13 @@ class Served:
                 self.take_out(problems[0])
         return self.snapshot is None
 
+    def problems(self) -> list[str]:
+        """One sentence for everything that is not as it was written, now; the index is taken out if there is any."""
+        found = [str(problem) for problem in store_at(self.address).verify(self.address)]
+        if found:
+            self.take_out(found[0])
+        return [self.said(problem) for problem in found]
+
     # Use
 
     def current(self) -> Snapshot:
@@ -146,7 +156,6 @@ class Served:
         snapshot = self.snapshot
         if snapshot is None:
             raise ServiceError(503, f"The index {self.name} cannot be searched: {self.reason}", {"Retry-After": "5"})
-        self.asked += 1
         return snapshot
 
     @property

@@ -1,6 +1,7 @@
 """The worker that has the models: it embeds pictures and knows runs, so that torch stays out of the service itself."""
 
 import math
+from dataclasses import asdict
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -72,8 +73,7 @@ def embed(folder: str, stage: int, path: str) -> tuple[Any, bytes]:
 
     model, version = _model(folder, stage)
     vectors, _ = embed_images(model, [Path(path)], batch_size=1)
-    about = {"fingerprint": version.fingerprint, "lineage": version.lineage, "run": version.run, "stage": version.stage}
-    return {"shape": list(vectors[0].shape), "version": about}, vectors[0].astype("<f4").tobytes()
+    return {"shape": list(vectors[0].shape), "version": asdict(version)}, vectors[0].astype("<f4").tobytes()
 
 
 def warm(folder: str, stage: int) -> tuple[Any, bytes]:

@@ -1,21 +1,15 @@
-"""The process of an importance job: adapts a run to what a user cares about, and tells what that changed.
+"""Importance jobs: adapt a run to what a user cares about, and tell what that changed."""
 
-It reads its request from standard input and prints one JSON object per line: progress, then an error or the result.
-"""
-
-import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factlearn.errors import FactlearnError, RunError
+from factlearn.errors import RunError
 from factlearn.facts import Fact
 from factlearn.files import atomic_directory
-from factlearn.progress import listening, progress
-from factlearn.server.workers import lower_priority
+from factlearn.progress import progress
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,22 +19,6 @@ if TYPE_CHECKING:
 LINKS = ".images"
 _REMEMBERS = "-remembers-"
 _PER_FACT = 4
-
-
-def main() -> None:
-    """Do what standard input asks."""
-    lower_priority(10)
-    request = json.load(sys.stdin)
-    out, sys.stdout = sys.stdout, sys.stderr  # nothing else may get between the lines
-
-    def tell(**values: Any) -> None:
-        print(json.dumps(values, allow_nan=False), file=out, flush=True)
-
-    try:
-        with listening(lambda what, done, total: tell(what=what, done=done, total=total)):
-            tell(result=remember(Path(request["run"]), request["facts"], [Path(path) for path in request["images"]]))
-    except FactlearnError as error:
-        tell(error=str(error))
 
 
 def remember(folder: Path, facts: Sequence[str], images: Sequence[Path]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from factlearn.server.metrics import Metrics
 from factlearn.server.problems import ServiceError, busy
 
 _KEPT = 100
-_COMMAND = "from factlearn.server.importance import main; main()"
+_COMMAND = "from factlearn.server.job_process import main; main()"
 STATES = ("queued", "running", "done", "failed", "cancelled")
 _LINE = 1 << 20
 
@@ -29,7 +29,7 @@ def _now() -> str:
 
 @dataclass
 class Job:
-    """A job's state; `changed` wakes those who watch it."""
+    """A job's state; `changed` wakes those who watch it. Its request says which kind it is, see `job_process`."""
 
     request: dict[str, Any]
     what: str
@@ -52,7 +52,7 @@ class Job:
     def to_json(self) -> dict[str, Any]:
         """As clients see it."""
         names = ("id", "state", "what", "done", "total", "created", "finished", "error", "result")
-        return {"kind": "importance", **{name: getattr(self, name) for name in names}}
+        return {"kind": self.request["kind"], **{name: getattr(self, name) for name in names}}
 
     async def update(self, **values: Any) -> None:
         """Change it and wake those who watch."""
@@ -155,7 +155,7 @@ class Jobs:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
-            if job.result is None:
+            if job.result is None and "run" in job.request:
                 await asyncio.to_thread(clean_up, Path(job.request["run"]), process.pid)
 
     def _count(self) -> None:

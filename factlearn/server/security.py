@@ -14,6 +14,7 @@ READING_POSTS = frozenset({
     "/api/v1/search", "/api/v1/search/image", "/api/v1/search/vector", "/api/v1/facts", "/api/v1/download",
 })  # fmt: skip
 _OPEN = frozenset({"/healthz", "/readyz"})
+_DOOR = "/api/v1"  # tells strangers only what is asked of them
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _ANY = frozenset({"0.0.0.0", "::"})
 CONTENT_SECURITY_POLICY = (
@@ -54,8 +55,14 @@ class Doorkeeper:
             return
         if not reads:
             self._check_token(headers, "Changing anything")
-        elif self._token_to_read and not self._has_cookie(headers):
+        elif (
+            self._token_to_read and not self._has_cookie(headers) and not (path == _DOOR and self.is_stranger(headers))
+        ):
             self._check_token(headers, "Reading")
+
+    def is_stranger(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether reading needs a token and this request shows neither one, right or wrong, nor the cookie."""
+        return self._token_to_read and b"authorization" not in headers and not self._has_cookie(headers)
 
     def _check_host(self, host: bytes) -> None:
         """A page of another site that resolves its own name to this machine (DNS rebinding) sends that name."""

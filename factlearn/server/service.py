@@ -1,7 +1,10 @@
 """Everything one service holds: its indexes, lanes, workers, jobs; handed to endpoints by the app's state."""
 
 import asyncio
+import json
+import logging
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +25,9 @@ from factlearn.server.workers import WorkerPool
 from factlearn.server.writing import Writers
 
 _DESCRIBE_SECONDS = 120.0
+_ASK_AGAIN = 60.0  # seconds after which to look again for a run that was not found
 _THREADS = 2
+log = logging.getLogger("factlearn.server")
 
 
 class Service:
@@ -69,15 +74,31 @@ class Service:
                     await self.reads.run(served.snapshot.warm)
 
     async def _describe(self) -> None:
-        """Find the run behind each index, and load its model."""
-        for served in list(self.catalog.indexes.values()):
-            if self.settings.run is None and not served.knows_run:
-                continue
-            with suppress(Exception):  # an index without a run can still be searched
-                await self.describe(served)
-                if served.run is not None:
-                    place = {"folder": served.run["folder"], "stage": served.run["search_stage"]}
-                    await self.embedders.call("warm", self.settings.limits.embed_seconds, **place)
+        """Find the run behind each index, and load its model; again when a newer model has written to the index."""
+        while not self.stopping.is_set():
+            for served in list(self.catalog.indexes.values()):
+                if self._is_described(served):
+                    continue
+                try:
+                    await self.describe(served)
+                    if served.run is not None:
+                        place = {"folder": served.run["folder"], "stage": served.run["search_stage"]}
+                        await self.embedders.call("warm", self.settings.limits.embed_seconds, **place)
+                except Exception as error:  # an index without a run can still be searched
+                    log.warning(json.dumps({"index": served.name, "run": str(error)}))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), self.settings.refresh_seconds)
+
+    def _is_described(self, served: Served) -> bool:
+        """Whether there is nothing to ask about the run behind an index; if there is, it counts as asked from now."""
+        snapshot, (model, asked) = served.snapshot, served.described
+        if snapshot is None or (self.settings.run is None and not served.knows_run):
+            return True
+        now = time.monotonic()
+        if model == snapshot.index.model and (served.run is not None or now - asked < _ASK_AGAIN):
+            return True
+        served.described = (snapshot.index.model, now)
+        return False
 
     async def describe(self, served: Served) -> None:
         """Ask the embedding worker about the run behind an index."""

@@ -9,7 +9,7 @@ from typing import Any
 from factlearn.errors import FactlearnError
 from factlearn.facts import UNIT_NAMES, Fact, FactQuery, is_structured
 from factlearn.retrieval import FactIndex
-from factlearn.retrieval.items import METADATA
+from factlearn.retrieval.items import FACTS, METADATA, facts_of
 from factlearn.retrieval.sentences import Reading
 from factlearn.retrieval.stores import Store
 from factlearn.retrieval.verdicts import verdict
@@ -110,8 +110,11 @@ class Snapshot:
     @cached_property
     def labels(self) -> Counter[Fact]:
         """How many images are labelled with each fact."""
-        texts = Counter(item["fact"] for item in self.items if item["fact"])
-        return Counter({Fact.parse(text): count for text, count in texts.items()})
+        texts = Counter(item.get(FACTS) or item["fact"] for item in self.items if item["fact"])
+        counts: Counter[Fact] = Counter()
+        for text, count in texts.items():
+            counts.update(dict.fromkeys(facts_of({"fact": text}), count))
+        return counts
 
     @cached_property
     def units(self) -> list[tuple[str, str, int, int]]:

@@ -82,7 +82,7 @@ class Uploads:
         """A picture's vector [3, D], by the model that made the index's vectors, or by its run's newest.
 
         Raises:
-            ServiceError: if the run is not known, or it takes too long.
+            ServiceError: if the run is not known or foreign to the index, or it takes too long.
         """
         if served.run is None:
             raise ServiceError(
@@ -101,4 +101,10 @@ class Uploads:
         except FactlearnError as error:
             raise ServiceError(409, str(error)) from None
         vector = np.frombuffer(raw, "<f4").reshape(about["shape"]).astype(np.float32)
-        return vector, Version(**about["version"])
+        taught = about["version"].pop("taught")
+        version = Version(**about["version"], taught=None if taught is None else tuple(taught))
+        try:
+            served.current().index.check_version(version)
+        except FactlearnError as error:
+            raise ServiceError(409, served.said(str(error))) from None
+        return vector, version

@@ -166,6 +166,7 @@ class WorkerPool:
                 try:
                     loop = asyncio.get_running_loop()
                     call = loop.run_in_executor(self._threads, worker.call, operation, arguments, seconds)
+                    call.add_done_callback(_seen)
                     return await asyncio.shield(call)
                 except TooSlow:
                     self._metrics.killed.inc()
@@ -180,6 +181,12 @@ class WorkerPool:
         for worker in self._workers:
             worker.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _seen(call: "asyncio.Future[Any]") -> None:
+    """Look at the outcome of a call: its caller may have given up, above all when the service ends."""
+    if not call.cancelled():
+        call.exception()
 
 
 def lower_priority(steps: int = 5) -> None:

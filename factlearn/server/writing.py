@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from factlearn.errors import FactlearnError
+from factlearn.errors import FactlearnError, IndexBusyError
 from factlearn.facts import Fact
 from factlearn.files import atomic_write
 from factlearn.retrieval import FactIndex, Version
@@ -39,7 +39,7 @@ class Addition:
     path: Path
     vector: NDArray[np.float32]
     version: Version
-    fact: Fact | None
+    facts: Sequence[Fact]
     metadata: dict[str, str]
     file: dict[str, str]
     committed: "asyncio.Future[bool]"
@@ -78,7 +78,7 @@ class Writers:
         path: Path,
         file: dict[str, str],
         embedded: tuple[NDArray[np.float32], Version],
-        fact: Fact | None,
+        facts: Sequence[Fact],
         metadata: dict[str, str],
     ) -> bool:
         """Add an image and return when it is committed; whether one with its id was replaced.
@@ -91,7 +91,7 @@ class Writers:
             self._coming.remove(path)
             raise busy("Too many additions are waiting", 2)
         committed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        addition = Addition(image, path, *embedded, fact, metadata, file, committed)
+        addition = Addition(image, path, *embedded, facts, metadata, file, committed)
         waiting.append(addition)
         try:
             async with served.writing:  # whoever is first commits for all who wait
@@ -115,7 +115,7 @@ class Writers:
         try:
             replaced = await self.lane.run(_add, served, served.current(), taken, self._discarding(served))
         except FactlearnError as error:
-            self._fail(taken, ServiceError(409, str(error)))
+            self._fail(taken, _refused(served, error))
         except Exception as error:
             self._fail(taken, error)
         else:
@@ -137,7 +137,14 @@ class Writers:
             try:
                 return await self.lane.run(_remove, served, served.current(), image, self._discarding(served))
             except FactlearnError as error:
-                raise ServiceError(409, str(error)) from None
+                raise _refused(served, error) from None
+
+
+def _refused(served: Served, error: FactlearnError) -> ServiceError:
+    """Why an index does not take a change; while another process writes it, trying again helps."""
+    if isinstance(error, IndexBusyError):
+        return busy(f"The index {served.name} is being written by another process", 5)
+    return ServiceError(409, served.said(str(error)))
 
 
 @dataclass(frozen=True)
@@ -184,7 +191,7 @@ def _add(served: Served, snapshot: Snapshot, taken: Sequence[Addition], discard:
         paths=[each.path for each in last],
         model=last[0].version,
         known_facts=[Fact.parse(text) for text in (served.run or {}).get("facts", ())],
-        facts=[each.fact for each in last],
+        facts=[each.facts for each in last],
         metadata=[each.metadata for each in last],
         files=[each.file for each in last],
     )

@@ -215,15 +215,22 @@ def test_nothing_changes_without_the_right_token(small, method, path, authorizat
 
 def test_reading_can_be_made_to_need_the_token_too(tmp_path):
     with serving(make_plain(tmp_path).path, token_to_read=True) as running:
-        for path in ("/api/v1", "/api/v1/search?q=%3Cdog%3E", "/metrics", "/api/v1/openapi.json"):
+        for path in ("/api/v1/search?q=%3Cdog%3E", "/api/v1/facts", "/metrics", "/api/v1/openapi.json"):
             assert running.http.get(path).status_code == 401
             assert running.http.get(path, headers=BEARER).status_code == 200
+        stranger = running.get("")  # learns that a token is needed, and nothing else
+        assert (stranger["token_to_read"], stranger["indexes"]) == (True, [])
+        assert running.http.get("/api/v1", headers={"Authorization": f"Bearer {TOKEN}x"}).status_code == 401
+        assert running.http.get("/api/v1", headers=BEARER).json()["indexes"][0]["name"] == "plain"
         assert running.http.get("/healthz").status_code == 200
         assert running.http.get("/").status_code == 200  # the page itself holds nothing
         running.http.post("/api/v1/session", headers=BEARER)  # sets the cookie
         assert running.http.get("/api/v1/search?q=%3Cdog%3E").status_code == 200
+        assert running.get("")["indexes"][0]["images"] == 120
         assert running.http.delete("/api/v1/images/set%2F1.png").status_code == 401  # a cookie changes nothing
+        running.http.cookies.clear()
         running.http.cookies.set("factlearn-reader", "0" * 64)
+        assert running.http.get("/api/v1/search?q=%3Cdog%3E").status_code == 401
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "", "localhost.evil"])

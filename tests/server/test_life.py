@@ -167,6 +167,18 @@ def test_the_end_waits_for_requests_under_way(command):
     assert sum(answered for answered, _ in ends) > 0
 
 
+def test_the_end_is_quiet_while_a_worker_is_still_asked_about_the_run(learned):
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from factlearn.cli import main; main()", "serve", str(learned / "indexes" / "photos"),
+         "--port", "0", "--quiet"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout.readline().startswith("Serving photos")
+    process.terminate()  # the worker imports torch at this moment
+    _, complaints = process.communicate(timeout=60)
+    assert complaints == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

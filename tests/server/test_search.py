@@ -7,7 +7,7 @@ import pytest
 
 from factlearn.evaluation.ranking import average_precision
 from factlearn.evaluation.scoring import masked_scores
-from factlearn.facts import FactQuery
+from factlearn.facts import Fact, FactQuery
 from factlearn.retrieval import FactIndex
 from factlearn.server.asking import Found, Options
 from factlearn.server.shapes import indexes as about
@@ -22,6 +22,8 @@ QUERIES = [
     {"q": "dog or woman", "k": 9, "offset": 3},
     {"q": "<dog>", "weights": "1,2,1", "where": "year >= 2000 and split = 'test'", "k": 1000},
     {"q": "<person, riding>", "threshold": -0.5},
+    {"q": "<person, riding>", "or": ["<dog>"], "k": 40},
+    {"q": "<bike>", "anywhere": True},
 ]
 
 
@@ -34,8 +36,9 @@ def directly(index, asked):
         asked.get("k", 24),
         also=asked.get("and", ()),
         without=asked.get("not", ()),
+        any_of=asked.get("or", ()),
         weights=weights,
-        **{name: asked[name] for name in ("where", "offset", "threshold", "margin") if name in asked},
+        **{name: asked[name] for name in ("where", "offset", "threshold", "margin", "anywhere") if name in asked},
     )
 
 
@@ -80,6 +83,8 @@ def test_relevant_images_can_be_sorted_by_a_column(plain_service):
     assert years == sorted(years, reverse=True)
     best = plain_service.get("/search", q="<dog>", k=20)
     assert {hit["id"] for hit in found["hits"]} == {hit["id"] for hit in best["hits"]}
+    by_model = plain_service.get("/search", q="<dog>", sort="model", within=20, k=20)
+    assert [hit["id"] for hit in by_model["hits"]] == [hit["id"] for hit in best["hits"]]  # one model: as before
 
 
 def test_a_vector_and_an_indexed_image_find_the_same_neighbours(plain_service):
@@ -168,6 +173,31 @@ def test_time_travel_tells_how_well_a_query_does_after_each_task(photo_service, 
     earlier = photo_service.get("/search", q="<person, riding, bike>", stage=1, k=5)
     direct = FactIndex.open(learned / "indexes" / "photos-after-task-1").query("<person, riding, bike>", 5)
     assert [hit["id"] for hit in earlier["hits"]] == [hit.id for hit in direct]
+
+
+def test_time_travel_judges_what_the_filters_and_exclusions_leave(photo_service, learned):
+    asked = {"q": "<person>", "not": ["<*, *, bike>"], "where": "id like '%1%'", "weights": "1,2,1"}
+    found = about.StagesAnswer(**photo_service.get("/stages", **asked))
+    assert found.over == "split = 'test' and (id like '%1%')"
+    for stage in found.stages:
+        index = FactIndex.open(learned / "indexes" / stage.index)
+        options = {"without": asked["not"], "weights": (1, 2, 1), "where": found.over}
+        right = [
+            hit.fact.subject == "person" and hit.fact.object != "bike" for hit in index.query("<person>", 99, **options)
+        ]
+        facts = [Fact.parse(item["fact"]) for item in index.items(found.over)]
+        relevant = [fact.subject == "person" and fact.object != "bike" for fact in facts]
+        precisions = [sum(right[: place + 1]) / (place + 1) for place, good in enumerate(right) if good]
+        assert stage.average_precision == pytest.approx(sum(precisions) / sum(relevant), abs=1e-12)
+        assert (found.images, found.relevant) == (len(facts), sum(relevant))
+    assert sum(relevant) > 0
+    everything = photo_service.get("/stages", q="<person>")
+    assert everything["images"] > found.images
+    train = photo_service.get("/stages", q="<person>", where="split = 'train'")
+    assert train["over"] == "split = 'train'"
+    first = photo_service.get("/images", where="split = 'train'", limit=1)["images"][0]["id"]
+    untested = photo_service.get("/stages", q="<person>", where=f"id = '{first}'")
+    assert (untested["over"], untested["images"]) == (f"id = '{first}'", 1)
 
 
 def test_runs_tell_what_they_achieved(photo_service, learned):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from factlearn.errors import FactIndexError
+from factlearn.errors import FactIndexError, IndexBusyError
 
 LOCK = "lock"
 
@@ -19,7 +19,8 @@ def locked(path: Path, patience: float = 10.0) -> Iterator[None]:
     """Be the only writer of an index.
 
     Raises:
-        FactIndexError: if another process is still writing after `patience` seconds.
+        IndexBusyError: if another process is still writing after `patience` seconds.
+        FactIndexError: if there is no index.
     """
     if not path.is_dir():
         raise FactIndexError(f"{path} is not an index (no such folder); build one with `factlearn index build`.")
@@ -53,7 +54,7 @@ def _acquire(stream: IO[str], path: Path, until: float) -> None:
             if time.monotonic() > until:
                 stream.seek(0)
                 holder = stream.read() or "unknown"
-                raise FactIndexError(
+                raise IndexBusyError(
                     f"{path} is being written by another process ({holder}); wait for it or try again later."
                 ) from None
             time.sleep(0.05)

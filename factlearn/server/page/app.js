@@ -1,6 +1,6 @@
 // The page: what it shows follows from the state in the address; see state.js.
 
-import { Offline, ServiceError, get, post, takeTokenFromAddress } from "./api.js";
+import { Offline, ServiceError, get, post, takeTokenFromAddress, token } from "./api.js";
 import { showDetail, startDetail } from "./detail.js";
 import { announce, byId, count, el, number, toggle } from "./dom.js";
 import { showFilters, startFilters } from "./filters.js";
@@ -23,8 +23,14 @@ let lists = [];
 let understood = null;
 let boxed = ""; // the query in the box; what is being typed over it is left alone
 
+/** What is asked for, and of which pictures, as the service takes it. */
+const question = (state) => ({
+  q: state.q, not: state.not, and: state.and, where: whereOf(state.filters),
+  weights: state.weights.some((each) => each !== 1) ? state.weights.join(",") : null,
+});
+
 /** What the results depend on; anything else changes without asking again. */
-const question = (state) => JSON.stringify([
+const depends = (state) => JSON.stringify([
   state.q, state.not, state.and, state.weights, state.index, state.other, state.stage, state.sort, state.filters, state.like, state.picture,
 ]);
 
@@ -52,17 +58,18 @@ async function start() {
   get("/runs").then((answer) => { runs = answer.runs; }, () => {});
 }
 
-/** What the service says about itself; where even that needs the token, it is asked for. */
+/** What the service says about itself; where reading needs the token, it is asked for, once for all tabs. */
 async function introduce() {
   try {
     const found = await get("");
-    if (found.token_to_read) await openSession();
-    return found;
+    if (found.token_to_read && token.get()) await openSession();
+    if (found.indexes.length) return found;
   } catch (error) {
     if (error.status !== 401) throw error;
-    await openSession();
-    return get("");
+    token.set(null); // a wrong one
   }
+  await openSession();
+  return get("");
 }
 
 async function refresh() {
@@ -78,7 +85,7 @@ function update(state, before) {
     explain("Pictures are not part of links", "Choose, drop or paste the picture again to see its facts and neighbours.");
     return;
   }
-  const asked = question(state) !== question(before) || !lists.length;
+  const asked = depends(state) !== depends(before) || !lists.length;
   if (asked && (state.q !== boxed || !state.q)) byId("box").value = boxed = state.q;
   if (asked) search(state, served);
   else if (state.cut !== before.cut) showCut();
@@ -101,7 +108,7 @@ function search(state, served) {
   toggle(byId("mark-cut"), false);
   toggle(byId("sort").parentElement, Boolean(state.q));
   byId("lists").replaceChildren();
-  if (!served.ready) return explain(`${served.name} cannot be searched`, served.reason ?? "It is not ready.");
+  if (!served.ready) return explain(`${served.name} cannot be searched`, served.reason ?? "It is not ready.", button("Try again", tryAgain));
   if (!state.q && !state.like && !state.picture) return welcome(state, served);
   const other = service.indexes.find(({ name, ready }) => name === state.other && name !== state.index && ready);
   const names = state.q && other ? [state.index, other.name] : [state.index];
@@ -123,8 +130,7 @@ function makeList(state, index, titled) {
   const where = whereOf(state.filters);
   const first = index === state.index;
   const asked = {
-    q: state.q, not: state.not, and: state.and, index, where, k: PAGE, sort: state.sort,
-    weights: state.weights.some((each) => each !== 1) ? state.weights.join(",") : null,
+    ...question(state), index, k: PAGE, sort: state.sort,
     stage: state.stage !== null && stage?.stage === state.stage ? state.stage : null,
   };
   let fetchPage = (offset, signal) => get("/search", { ...asked, offset }, signal);
@@ -159,8 +165,9 @@ function arrived(list, state, page, opening) {
 function tell(list, state, page) {
   const known = list.cut !== null && !state.sort ? ` · ${number(list.cut)} above the cut` : "";
   const where = Object.keys(state.filters).length ? " that pass the filters" : "";
-  const total = page.images ? ` of ${number(page.images)}` : "";
-  const shown = list.next === null ? `${count(list.hits.length, "picture")}${where}` : `${number(list.hits.length)}${total} pictures${where}`;
+  const total = page.images && !where ? ` of ${number(page.images)}` : "";
+  const first = where ? "The first " : "";
+  const shown = list.next === null ? `${count(list.hits.length, "picture")}${where}` : `${first}${number(list.hits.length)}${total} pictures${where}`;
   announce(`${shown}${known} · ${Math.max(1, Math.round(page.seconds * 1000))} ms`);
 }
 
@@ -180,7 +187,7 @@ async function showPanels(state) {
   showFilters(state).catch(complain);
   // A service that has just started may not have known its runs yet.
   if (state.panel && !service.indexes.every(({ run }) => run)) await refresh().catch(() => {});
-  if (state.panel === "travel") showTravel(state, service, state.q && understood ? understood.query.fact : null).catch(complain);
+  if (state.panel === "travel") showTravel(state, service, state.q && understood ? question(state) : {}).catch(complain);
   if (state.panel === "remember") showRemember(state, service, runs).catch(complain);
 }
 
@@ -241,7 +248,13 @@ function failed(error, opening) {
   if (!store.get().q) showReference(store.get(), []);
   if (asked && store.get().q) showUnderstood(null);
   explain(asked ? "That cannot be answered" : "The service is in trouble", error.message,
-    asked ? null : button("Try again", () => search(store.get(), service.indexes.find(({ name }) => name === store.get().index))));
+    asked ? null : button("Try again", tryAgain));
+}
+
+/** Search as before, once the service has said how things stand now. */
+async function tryAgain() {
+  await refresh().catch(() => {});
+  search(store.get(), service.indexes.find(({ name }) => name === store.get().index));
 }
 
 function banner(text) {

@@ -47,10 +47,8 @@ export class ResultList {
     try {
       const first = this.next === 0;
       const page = await this.fetchPage(this.next, this.stopping.signal);
-      if (first) {
-        this.above.replaceChildren();
-        this.modelCut = page.cut ?? null;
-      }
+      if (first) this.above.replaceChildren();
+      this.modelCut ??= page.cut ?? null; // the first page that reaches the line tells where it is, and there it stays
       const from = this.hits.length;
       this.hits.push(...page.hits);
       this.cards.push(...page.hits.map((hit, place) => card(hit, from + place)));

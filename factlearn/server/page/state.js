@@ -67,7 +67,8 @@ export function toAddress(state) {
 }
 
 const quoted = (text) => `'${text.replaceAll("'", "''")}'`;
-const named = (column) => (/^[A-Za-z_][\w.-]*$/.test(column) ? column : `\`${column}\``);
+const TAKEN = /^(and|or|not|in|like|is|null|id|path|facts?|model|bytes|modified|sha256|metadata\..*)$/i; // mean something else
+const named = (column) => (/^[A-Za-z_][\w.-]*$/.test(column) && !TAKEN.test(column) ? column : `\`metadata.${column}\``);
 const escaped = (text) => text.replaceAll("%", "_"); // `like` has no escape: any character will do
 
 /** The filters in the language of the index: `split = 'test' and year >= 1990`. */

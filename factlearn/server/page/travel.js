@@ -9,6 +9,7 @@ const STEP = 1600; // milliseconds per stage when playing
 
 let playing = 0;
 let drawn = { key: null, answers: [] };
+let turn = 0;
 
 export const stageName = (stage) => (stage.moment ? `${stage.stage}: ${stage.moment}` : `task ${stage.stage}`);
 
@@ -18,9 +19,10 @@ export function stageOf(info, chosen) {
   return stages.find(({ stage }) => stage === chosen) ?? stages.at(-1) ?? null;
 }
 
-/** Draw the slider and the curves; `query` is the fact asked for, or null. */
-export async function showTravel(state, service, query) {
+/** Draw the slider and the curves; `question` is what is asked for and of which pictures, or empty. */
+export async function showTravel(state, service, question) {
   const panel = byId("travel");
+  const mine = ++turn;
   const info = service.indexes.find(({ name }) => name === state.index);
   const others = service.indexes.filter(({ name, ready }) => name !== state.index && ready);
   if ((info?.stages.length ?? 0) < 2 && !others.length) {
@@ -28,12 +30,13 @@ export async function showTravel(state, service, query) {
       `There is one model behind ${state.index}. Indexes named ${state.index}-after-task-1, -2, … beside it become its stages.`));
   }
   const names = [state.index, ...others.map(({ name }) => name).filter((name) => name === state.other)];
-  const key = JSON.stringify([names, query]);
+  const key = JSON.stringify([names, question]);
   if (!panel.firstChild || drawn.index !== state.index) panel.replaceChildren(controls(state, info, others), el("div", { class: "charts" }));
   else panel.firstChild.replaceWith(controls(state, info, others));
   drawn.index = state.index;
   if (drawn.key !== key) {
-    const answers = await Promise.all(names.map((index) => get("/stages", { index, q: query })));
+    const answers = await Promise.all(names.map((index) => get("/stages", { ...question, index })));
+    if (mine !== turn) return; // another question has come meanwhile
     drawn = { key, index: state.index, answers };
   }
   const charts = panel.querySelector(".charts");
@@ -97,7 +100,7 @@ function curves(answer, service, state, width) {
     series.unshift({ name: `this query's average precision`, kind: "query", values: stages.map((stage) => stage.average_precision) });
   }
   const known = series.filter(({ values }) => values.some((value) => value !== null));
-  const about = answer.query ? `${answer.query}: ${answer.relevant} of ${answer.images} labelled pictures show it` : "MAP after each task";
+  const about = answer.query ? `${answer.query}: ${answer.relevant} of ${answer.images} labelled ${answer.over?.startsWith("split = 'test'") ? "test " : ""}pictures show it` : "MAP after each task";
   if (!known.length) return el("p", { class: "hint" }, `Nothing was measured for ${answer.index}.`);
   return chart(stages.map(stageName), known, stages.findIndex(({ stage }) => stage === shown?.stage), `${answer.index} — ${about}`, width);
 }

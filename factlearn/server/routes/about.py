@@ -8,9 +8,9 @@ from starlette.responses import Response
 from factlearn import __version__
 from factlearn.server import metrics, timetravel
 from factlearn.server.answers import json_response
-from factlearn.server.asking import read_one
 from factlearn.server.catalog import Served
 from factlearn.server.problems import responses
+from factlearn.server.routes.search import Question
 from factlearn.server.security import COOKIE
 from factlearn.server.service import TheService
 from factlearn.server.shapes.indexes import (
@@ -20,6 +20,7 @@ from factlearn.server.shapes.indexes import (
     Ready,
     Service,
     StagesAnswer,
+    Verified,
     VocabularyAnswer,
 )
 
@@ -29,12 +30,13 @@ IndexName = Annotated[str | None, Query(max_length=200)]
 
 
 @router.get("", response_model=Service, summary="The service and its indexes")
-async def service_info(service: TheService) -> Response:
-    """What is served, and what is asked of clients."""
+async def service_info(service: TheService, request: Request) -> Response:
+    """What is served, and what is asked of clients; who has no token where reading needs one sees only the latter."""
     limits = service.settings.limits
+    stranger = service.doorkeeper.is_stranger(dict(request.scope["headers"]))
     return json_response({
         "version": __version__,
-        "indexes": [_info(served) for served in service.catalog.indexes.values()],
+        "indexes": [] if stranger else [_info(served) for served in service.catalog.indexes.values()],
         "token_to_read": service.settings.token_to_read,
         "max_upload_bytes": limits.upload_bytes,
         "max_upload_pixels": limits.upload_pixels,
@@ -121,13 +123,20 @@ async def columns(service: TheService, index: IndexName = None) -> Response:
 
 
 @router.get("/stages", response_model=StagesAnswer, summary="The models after each task")
-async def stages(
-    service: TheService, index: IndexName = None, q: Annotated[str | None, Query(max_length=500)] = None
-) -> Response:
+async def stages(service: TheService, query: Annotated[Question, Query()]) -> Response:
     """What the run achieved after each task, and how well a query is answered by each model."""
+    served = service.catalog.find(query.index)
+    snapshot, options = served.current(), query.options()
+    options.check(snapshot)
+    reading = await query.read(service, snapshot, query.q) if query.q else None
+    return json_response(await service.others.run(timetravel.stages_of, served, reading, options))
+
+
+@router.post("/verify", response_model=Verified, summary="Compare an index with its checksums (token)")
+async def verify(service: TheService, index: IndexName = None) -> Response:
+    """Read every file of the index; one sentence for each that is damaged, for which the index is taken out."""
     served = service.catalog.find(index)
-    query = None if not q else await read_one(service, served.current(), q)
-    return json_response(await service.others.run(timetravel.stages_of, served, query))
+    return json_response({"index": served.name, "problems": await service.watching.run(served.problems)})
 
 
 @router.post("/session", status_code=204, response_class=Response, summary="A cookie for reading (token)")

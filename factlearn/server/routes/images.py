@@ -12,13 +12,14 @@ from starlette.responses import Response, StreamingResponse
 
 from factlearn.errors import FactlearnError
 from factlearn.facts import Fact
+from factlearn.retrieval.negation import MARGIN
 from factlearn.retrieval.options import filter_of
 from factlearn.retrieval.rows import unpack
 from factlearn.server import downloads
 from factlearn.server.answers import image_info, json_response, shown
 from factlearn.server.asking import Options, blamed, parse_weights
 from factlearn.server.problems import ServiceError, responses
-from factlearn.server.routes.search import similar_answer
+from factlearn.server.routes.search import Margin, Text, Threshold, Unwanted, similar_answer
 from factlearn.server.service import Service, TheService
 from factlearn.server.shapes.images import Added, Download, ImageDetail, ImagesAnswer, Removed
 from factlearn.server.shapes.search import SimilarAnswer
@@ -110,6 +111,9 @@ async def similar(
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
     where: Annotated[str | None, Query(max_length=2000)] = None,
     weights: Annotated[str | None, Query(max_length=100)] = None,
+    without: Annotated[Unwanted, Query(alias="not")] = None,
+    margin: Annotated[Margin, Query()] = MARGIN,
+    threshold: Annotated[Threshold, Query()] = None,
     facts: Annotated[int, Query(ge=1, le=100)] = 5,
 ) -> Response:
     """The images most like one that the index holds; itself comes first."""
@@ -117,8 +121,8 @@ async def similar(
     served = service.catalog.find(index, stage)
     snapshot = served.current()
     vector = await _vector(service, snapshot, _decoded(image))
-    options = Options(k, offset, where, parse_weights(weights))
-    return await similar_answer(service, served, snapshot, vector, options, [], facts, started)
+    options = Options(k, offset, where, parse_weights(weights), threshold, margin)
+    return await similar_answer(service, served, snapshot, vector, options, without or [], facts, started)
 
 
 async def _vector(service: Service, snapshot: Snapshot, image: str) -> Any:
@@ -150,20 +154,20 @@ async def add(
     image: Annotated[UploadFile, File(description="The picture.")],
     index: Annotated[str | None, Form(max_length=200)] = None,
     id: Annotated[str | None, Form(max_length=_LONGEST_ID)] = None,
-    fact: Annotated[str | None, Form(max_length=500)] = None,
+    fact: Annotated[list[Text] | None, Form(max_length=20, description="What it is known to show.")] = None,
     metadata: Annotated[str | None, Form(max_length=20_000, description="A JSON object of texts.")] = None,
 ) -> Response:
     """Embed a picture, keep it and add it to the index; answers when it is committed."""
     served = service.catalog.find(index)
     snapshot = served.current()
-    label = Fact.parse(fact) if fact else None
+    labels = [Fact.parse(each) for each in fact or () if each]
     columns = _metadata(metadata, image.filename)
     name = _checked_id(id)
     async with service.uploads.received(image) as picture:
         embedded = await service.uploads.embedded(picture, served, newest=True)
         path, file = await service.writers.keep(served, picture)
     name = name or f"uploads/{path.name}"
-    replaced = await service.writers.add(served, name, path, file, embedded, label, columns)
+    replaced = await service.writers.add(served, name, path, file, embedded, labels, columns)
     snapshot = served.current()
     found = await service.others.run(snapshot.index.facts_of, embedded[0], 5) if snapshot.index.facts else []
     answer = {"index": served.name, "id": name, "replaced": replaced, "images": len(snapshot.index)}

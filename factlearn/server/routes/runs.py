@@ -1,4 +1,4 @@
-"""Runs and what they achieved, and importance jobs."""
+"""Runs and what they achieved, and jobs: importance, and the search structure of an index."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from factlearn.server.catalog import Served
 from factlearn.server.events import job_events
 from factlearn.server.problems import ServiceError, responses
 from factlearn.server.service import Service, TheService
-from factlearn.server.shapes.runs import ImportanceRequest, Job, JobsAnswer, RunMetrics, RunsAnswer
+from factlearn.server.shapes.runs import ImportanceRequest, Job, JobsAnswer, OptimizeRequest, RunMetrics, RunsAnswer
 
 router = APIRouter(tags=["runs"], responses=responses(409))
 JobId = Annotated[str, Path(max_length=40)]
@@ -70,9 +70,19 @@ async def importance(service: TheService, asked: ImportanceRequest) -> Response:
         if item is None:
             raise ServiceError(404, f"The index holds no image {image!r}.")
         paths.append(item["path"])
-    request = {"run": run["folder"], "facts": patterns, "images": paths}
+    request = {"kind": "importance", "run": run["folder"], "facts": patterns, "images": paths}
     what = f"importance of {len(patterns)} facts" if patterns else f"importance of {len(paths)} images"
     job = service.jobs.start(request, what)
+    return json_response(job.to_json(), 202, {"Location": f"/api/v1/jobs/{job.id}"})
+
+
+@router.post("/optimize", status_code=202, response_model=Job, summary="Choose the fastest search (token)")
+async def optimize(service: TheService, asked: OptimizeRequest) -> Response:
+    """Start a job that joins the segments of an index and chooses the fastest search that reaches a recall."""
+    served = service.catalog.find(asked.index)
+    served.current()
+    options = asked.model_dump(exclude={"index"}, exclude_none=True)
+    job = service.jobs.start({"kind": "optimize", "index": served.address, "options": options}, "optimizing")
     return json_response(job.to_json(), 202, {"Location": f"/api/v1/jobs/{job.id}"})
 
 

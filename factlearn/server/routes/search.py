@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from factlearn.errors import FactError, FactlearnError
+from factlearn.retrieval.anywhere import anywhere as placed_anywhere
 from factlearn.retrieval.hits import Hit
 from factlearn.retrieval.negation import MARGIN
 from factlearn.retrieval.sentences import Reading
@@ -33,28 +35,46 @@ router = APIRouter(tags=["search"], responses=responses(408, 409))
 Text = Annotated[str, Field(max_length=500)]
 Where = Annotated[str | None, Field(max_length=2000, examples=["split = 'test'"])]
 IndexName = Annotated[str | None, Field(max_length=200, description="The first one if not given.")]
-_UNITS = ("subject", "predicate", "object")
+Unwanted = Annotated[list[Text] | None, Field(max_length=8, description="Facts that an image must not show.")]
+Margin = Annotated[float, Field(ge=0, le=1, description="How firmly `not` excludes.")]
+Threshold = Annotated[float | None, Field(allow_inf_nan=False, description="The lowest score to include.")]
 
 
-class SearchQuery(BaseModel):
-    """The parameters of a search."""
+class Question(BaseModel):
+    """What is asked for, and of which images."""
 
     model_config = ConfigDict(extra="forbid")
 
     q: Text | None = Field(None, examples=["<person, riding, *>"])
-    subject: Text | None = None
-    predicate: Text | None = None
-    object: Text | None = None
     index: IndexName = None
-    stage: int | None = Field(None, ge=1, le=10_000, description="As the model after this stage saw the images.")
-    k: int = Field(24, ge=1, le=1000)
-    offset: int = Field(0, ge=0, le=1_000_000)
     where: Where = None
     weights: Annotated[str | None, Field(max_length=100, examples=["1,2,1"])] = None
     also: list[Text] = Field([], alias="and", max_length=8, description="Facts that the same image must show.")
     without: list[Text] = Field([], alias="not", max_length=8, description="Facts that it must not show.")
-    margin: float = Field(MARGIN, ge=0, le=1, description="How firmly `not` excludes.")
-    threshold: float | None = Field(None, allow_inf_nan=False, description="The lowest score to include.")
+    any_of: list[Text] = Field([], alias="or", max_length=8, description="Facts that it may show instead.")
+    anywhere: bool = Field(False, description="Find units in any place: <bike> also finds <person, riding, bike>.")
+    margin: Margin = MARGIN
+
+    async def read(self, service: Service, snapshot: Snapshot, text: str) -> Reading:
+        """How a text is understood, with all that is asked for besides."""
+        return await read_whole(service, snapshot, text, self.also, self.without, self.any_of)
+
+    def options(self) -> Options:
+        """How to search."""
+        weights = parse_weights(self.weights)
+        return Options(where=self.where, weights=weights, margin=self.margin, anywhere=self.anywhere)
+
+
+class SearchQuery(Question):
+    """The parameters of a search."""
+
+    subject: Text | None = None
+    predicate: Text | None = None
+    object: Text | None = None
+    stage: int | None = Field(None, ge=1, le=10_000, description="As the model after this stage saw the images.")
+    k: int = Field(24, ge=1, le=1000)
+    offset: int = Field(0, ge=0, le=1_000_000)
+    threshold: Threshold = None
     sort: Annotated[str | None, Field(max_length=200)] = Field(
         None, description="A column to sort the relevant images by; with - before it, in descending order."
     )
@@ -77,8 +97,7 @@ class SearchQuery(BaseModel):
 
     def options(self) -> Options:
         """How to search."""
-        weights = parse_weights(self.weights)
-        return Options(self.k, self.offset, self.where, weights, self.threshold, self.margin)
+        return replace(super().options(), k=self.k, offset=self.offset, threshold=self.threshold)
 
 
 @router.get("/search", response_model=SearchAnswer, summary="Images that show a fact")
@@ -88,7 +107,7 @@ async def search(service: TheService, query: Annotated[SearchQuery, Query()]) ->
     served = service.catalog.find(query.index, query.stage)
     snapshot = served.current()
     options = query.options()
-    reading = await read_whole(service, snapshot, query.text(), query.also, query.without)
+    reading = await query.read(service, snapshot, query.text())
     if query.sort:
         found = await _sorted(service, served, snapshot, reading, options, query)
     else:
@@ -100,11 +119,11 @@ async def _sorted(
     service: Service, served: Served, snapshot: Snapshot, reading: Reading, options: Options, query: SearchQuery
 ) -> Found:
     """A page of the relevant images, sorted by a column; those without a value come last."""
-    whole = Options(query.within, 0, options.where, options.weights, options.threshold, options.margin)
+    whole = replace(options, k=query.within, offset=0)
     found = await find(service, served, snapshot, reading, whole)
     hits = found.hits[: found.cut or None]  # a model that is sure of none still has an order
     column = (query.sort or "").removeprefix("-")
-    if not any(column in ("id", "fact") or column in hit.metadata for hit in hits) and hits:
+    if hits and all(_value(hit, column) is None for hit in hits):
         raise FactError(f"None of these images has a value for {column!r}; sort by another column.")
     descending = (query.sort or "").startswith("-")
     ranked = sorted(hits, key=lambda hit: _sort_key(hit, column), reverse=descending)
@@ -117,6 +136,8 @@ def _value(hit: Hit, column: str) -> str | None:
         return hit.id
     if column == "fact":
         return None if hit.fact is None else str(hit.fact)
+    if column == "model":
+        return hit.model
     return hit.metadata.get(column)
 
 
@@ -140,7 +161,8 @@ def answer(
 ) -> dict[str, Any]:
     """The JSON of a search."""
     index = snapshot.index
-    write = HitWriter(served.name, paths=service.settings.loopback, reading=reading, known=index.vocabulary)
+    judged = placed_anywhere(reading, index.vocabulary) if options.anywhere else reading
+    write = HitWriter(served.name, paths=service.settings.loopback, reading=judged, known=index.vocabulary)
     return {
         "index": served.name,
         "stage": snapshot.stage,
@@ -235,7 +257,7 @@ async def search_vector(service: TheService, asked: VectorQuery) -> Response:
     if len({len(row) for row in asked.vector}) != 1:
         raise FactError("The three rows of the vector differ in length.")
     weights = None if asked.weights is None else tuple(asked.weights)
-    options = Options(asked.k, asked.offset, asked.where, weights, asked.threshold)
+    options = Options(asked.k, asked.offset, asked.where, weights, asked.threshold, asked.margin)
     with np.errstate(over="ignore"):
         vector = np.asarray(asked.vector, np.float32)
     return await similar_answer(service, served, snapshot, vector, options, asked.without, asked.facts, started)
@@ -250,15 +272,16 @@ async def search_image(
     offset: Annotated[int, Form(ge=0, le=1_000_000)] = 0,
     where: Annotated[str | None, Form(max_length=2000)] = None,
     weights: Annotated[str | None, Form(max_length=100)] = None,
-    without: Annotated[list[Text] | None, Form(alias="not", max_length=8)] = None,
-    threshold: Annotated[float | None, Form(allow_inf_nan=False)] = None,
+    without: Annotated[Unwanted, Form(alias="not")] = None,
+    margin: Annotated[Margin, Form()] = MARGIN,
+    threshold: Annotated[Threshold, Form()] = None,
     facts: Annotated[int, Form(ge=1, le=100)] = 5,
 ) -> Response:
     """The images most like a picture that the client sends, and the facts it shows."""
     started = time.perf_counter()
     served = service.catalog.find(index)
     snapshot = served.current()
-    options = Options(k, offset, where, parse_weights(weights), threshold)
+    options = Options(k, offset, where, parse_weights(weights), threshold, margin)
     options.check(snapshot)
     async with service.uploads.received(image) as picture:
         vector, _ = await service.uploads.embedded(picture, served, newest=False)

@@ -12,6 +12,7 @@ IMAGE = {
     "name": "1f6b4.png",
     "path": None,
     "fact": "<person, riding, bike>",
+    "labels": ["<person, riding, bike>"],
     "metadata": {"split": "test", "vendor": "apple"},
     "model": "3f2a9c0d1e4b5a67",
     "bytes": 5312,
@@ -20,7 +21,7 @@ IMAGE = {
 
 
 class ImageInfo(Shape):
-    """What an index knows about an image."""
+    """What an index knows about an image; `labels` are all facts it is known to show, `fact` is the first."""
 
     model_config = example(**IMAGE)
 
@@ -28,6 +29,7 @@ class ImageInfo(Shape):
     name: str
     path: str | None = None
     fact: str | None = None
+    labels: list[str] = Field(default_factory=list)
     metadata: dict[str, str] = Field(default_factory=dict)
     model: str = ""
     bytes: int | None = None

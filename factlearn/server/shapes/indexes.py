@@ -190,6 +190,15 @@ class Readiness(Shape):
     reason: str | None = None
 
 
+class Verified(Shape):
+    """What is not as it was written, one sentence each; none if all is well."""
+
+    model_config = example(index="demo", problems=[])
+
+    index: str
+    problems: list[str]
+
+
 class Alive(Shape):
     """The process answers."""
 

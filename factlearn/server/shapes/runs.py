@@ -95,13 +95,45 @@ class Remembered(Shape):
     facts: list[Firmness]
 
 
+class OptimizeRequest(Shape):
+    """How to choose the search of an index: the share of the exact best to find, and a limit of memory in bytes."""
+
+    model_config = example(index="demo", target_recall=0.95)
+
+    index: str | None = None
+    target_recall: float = Field(0.95, gt=0, le=1)
+    memory: int | None = Field(None, ge=0)
+    kinds: list[str] | None = Field(None, min_length=1, max_length=8)
+    k: int = Field(10, ge=1, le=1000)
+    per_pattern: int = Field(24, ge=2, le=200)
+    seed: int = Field(0, ge=0, le=2**31)
+
+
+class Trial(Shape):
+    """A way to search, measured; `note` says "chosen", or why it was not measured."""
+
+    kind: str
+    settings: dict[str, Any]
+    recall_full: float
+    recall_wild: float
+    milliseconds: float
+    memory: int
+    note: str
+
+
+class Optimized(Shape):
+    """The outcome of an optimize job: every way to search that was tried."""
+
+    trials: list[Trial]
+
+
 class Job(Shape):
     """Work in the background; `done` of `total` steps of `what`."""
 
     model_config = example(**JOB)
 
     id: str
-    kind: Literal["importance"]
+    kind: Literal["importance", "optimize"]
     state: Literal["queued", "running", "done", "failed", "cancelled"]
     what: str
     done: int
@@ -109,7 +141,7 @@ class Job(Shape):
     created: str
     finished: str | None = None
     error: str | None = None
-    result: Remembered | None = None
+    result: Remembered | Optimized | None = None
 
 
 class JobsAnswer(Shape):

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from factlearn.retrieval.negation import MARGIN
 from factlearn.server.shapes.base import Shape, example
 
 UNITS = {"subject": "person", "predicate": "riding", "object": None}
@@ -22,6 +23,7 @@ HIT = {
     "scores": {"subject": -0.1, "predicate": -0.21},
     "probability": 0.93,
     "fact": "<person, riding, bike>",
+    "labels": ["<person, riding, bike>"],
     "right": True,
     "metadata": {"split": "test", "vendor": "apple"},
     "model": "3f2a9c0d1e4b5a67",
@@ -59,8 +61,9 @@ class FoundImage(Shape):
     """An image that answers a query.
 
     `score` is minus the weighted sum of squared distances over the units asked for, higher is better; `scores` has
-    minus the squared distance of each. `probability` is calibrated, null if the index has no calibration. `right` says
-    whether the image's label confirms the answer; null if there is no label or it does not tell.
+    minus the squared distance of each. `probability` is calibrated, null if the index has no calibration. `labels` are
+    all facts that the image is known to show, `fact` is the first of them; `right` says whether they confirm the
+    answer, null if there are none or they do not tell.
     """
 
     model_config = example(**HIT)
@@ -72,6 +75,7 @@ class FoundImage(Shape):
     scores: dict[str, float]
     probability: float | None = None
     fact: str | None = None
+    labels: list[str] = Field(default_factory=list)
     right: bool | None = None
     metadata: dict[str, str] = Field(default_factory=dict)
     model: str = ""
@@ -158,6 +162,7 @@ class VectorQuery(Shape):
     where: str | None = Field(None, max_length=2000)
     weights: list[float] | None = Field(None, min_length=3, max_length=3)
     without: list[str] = Field(default_factory=list, max_length=16)
+    margin: float = Field(MARGIN, ge=0, le=1)
     threshold: float | None = None
     facts: int = Field(5, ge=1, le=100, description="How many of the facts it shows to tell.")
 

@@ -1,6 +1,9 @@
 """The screenshots of docs/service.md, from the service of the demo; of openly licensed pictures only.
 
-factlearn serve indexes/demo --token-file FILE
+Two methods stand side by side in one of them: index another run of the demo, such as runs/demo/finetune, after each of
+its tasks, as indexes/finetune-after-task-1 and so on, and after the last as indexes/finetune.
+
+factlearn serve indexes/demo indexes/finetune --token-file FILE
 python -m tests.server.browser.screenshots http://127.0.0.1:8765 FILE PICTURE docs/screenshots
 """
 
@@ -15,6 +18,11 @@ from tests.server.browser.conftest import ARGUMENTS, chromium_path
 OPEN = "is.vendor=Goog&is.vendor=Twtr"  # Noto and Twemoji; the other drawings are not ours to show
 RIDING = f"/?q=%3Cperson%2C+riding%2C+*%3E&{OPEN}"
 BIKE = f"/?q=%3Cwoman%2C+riding%2C+bike%3E&{OPEN}"
+LOOKS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
+_IN_SIGHT = """() => [...document.images].every((picture) => {
+    const { top, bottom } = picture.getBoundingClientRect();
+    return bottom < 0 || top > innerHeight || (picture.complete && picture.naturalWidth > 0);
+})"""
 REMEMBERING = 600_000  # milliseconds that a job may take
 
 
@@ -35,7 +43,12 @@ class Photographer:
         return self.settled(page)
 
     def settled(self, page):
+        """The page once its curves and all pictures in sight are there."""
+        page.locator("#results[aria-busy=false]").wait_for()
+        if page.locator("#travel").is_visible():
+            page.locator("#travel .curves").first.wait_for()
         page.wait_for_load_state("networkidle")
+        page.wait_for_function(_IN_SIGHT)
         page.wait_for_timeout(400)
         return page
 
@@ -48,11 +61,16 @@ class Photographer:
 
 def photograph(take: Photographer, token: str, picture: Path) -> None:
     """All screenshots."""
-    for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")):
+    for width, scheme in LOOKS:
         page = take.open(RIDING, width, scheme)
         if width > 600:
             page.locator(".card a").nth(9).hover()
         take.keep(take.settled(page), f"search-{width}-{scheme}")
+        page = take.open(f"{BIKE}&panel=travel&stage=2&other=finetune", width, scheme, 1000)
+        take.keep(page, f"compare-{width}-{scheme}")
+        page = take.open(BIKE, width, scheme)
+        page.locator(".cut").evaluate("line => line.scrollIntoView({ block: 'center' })")
+        take.keep(take.settled(page), f"cut-{width}-{scheme}")
     take.keep(take.open(f"{BIKE}&panel=travel&stage=2", 1280, "dark", 900), "travel-1280-dark")
 
     page = take.open(f"/?{OPEN}#token={token}", 1280, "light")

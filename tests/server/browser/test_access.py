@@ -111,4 +111,9 @@ def test_a_service_that_needs_a_token_to_read_asks_for_it(learned, open_page, to
         assert len(ids(page)) > 10
         expect(page.locator(".card img").first).to_have_js_property("complete", True)
         assert page.locator(".card img").first.evaluate("picture => picture.naturalWidth") > 0
+        tab = page.context.new_page()  # the cookie is enough to read: nobody is asked twice
+        tab.goto(running.url + RIDING_LINK)
+        assert ids(tab) == ids(page)
+        expect(tab.get_by_role("dialog", name="Token")).to_be_hidden()
+        tab.close()
         page.close()

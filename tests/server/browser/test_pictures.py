@@ -4,7 +4,9 @@ import base64
 import csv
 import io
 import json
+import zipfile
 
+from PIL import Image
 from playwright.sync_api import expect
 
 from tests.server.browser.reading import TOP, answered, asked, ids, ranking, search
@@ -51,6 +53,34 @@ def test_a_dropped_picture_is_asked_with(photo_service, open_page, picture):
     expect(page.locator("#message")).to_contain_text("Pictures are not part of links")
 
 
+def test_a_pasted_picture_is_asked_with(photo_service, open_page, picture):
+    """With the real clipboard and Control+V, also while the box has the focus."""
+    page = open_page(photo_service, permissions=["clipboard-read", "clipboard-write"])
+    page.evaluate(
+        """async (content) => {
+            const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+            const blob = new Blob([bytes], { type: "image/png" });
+            await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
+        }""",
+        base64.b64encode(picture.read_bytes()).decode(),
+    )
+    page.get_by_label("Ask for a fact").focus()
+    with answered(page):
+        page.keyboard.press("Control+V")
+    expect(page.locator("#reference .fact-list .link").first).to_have_text(facts_of(photo_service, picture)[0])
+    expect(page.locator("#reference img")).to_have_js_property("complete", True)
+    assert page.locator("#reference img").evaluate("picture => picture.naturalWidth") > 0
+    assert len(ids(page)) > 10
+
+
+def test_pasted_text_is_left_to_the_box(photo_service, open_page):
+    page = open_page(photo_service, permissions=["clipboard-read", "clipboard-write"])
+    page.evaluate("navigator.clipboard.writeText('<person, riding, bike>')")
+    page.get_by_label("Ask for a fact").focus()
+    page.keyboard.press("Control+V")
+    expect(page.get_by_label("Ask for a fact")).to_have_value(RIDING)
+
+
 def test_what_is_no_picture_is_refused_in_a_sentence(photo_service, open_page, tmp_path):
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"not a picture")
@@ -87,6 +117,14 @@ def test_selected_pictures_are_downloaded(photo_service, open_page):
     with page.expect_download() as got:
         page.get_by_role("button", name="Download as json").click()
     assert chosen[0] in json.dumps(json.loads(got.value.path().read_text()))
+    with page.expect_download() as got:
+        page.get_by_role("button", name="Download as zip").click()
+    assert got.value.suggested_filename == "photos-selected.zip"
+    with zipfile.ZipFile(got.value.path()) as archive:
+        listed = json.loads(archive.read("images.json"))
+        assert [row["id"] for row in listed] == chosen
+        for row in listed:
+            Image.open(io.BytesIO(archive.read(row["file"]))).verify()
     again = open_page(photo_service, page.url.removeprefix(photo_service.url))
     expect(again.locator("#selection")).to_contain_text("2 pictures")
 
@@ -154,3 +192,14 @@ def test_a_stage_of_the_index_survives_a_new_question(photo_service, open_page):
     page = open_page(photo_service, f"{RIDING_LINK}&stage=1")
     search(page, "<dog>")
     assert ids(page) == ranking(photo_service, q="<dog>", stage=1)
+
+
+def test_time_travel_judges_what_the_filters_and_the_exclusions_leave(photo_service, open_page):
+    page = open_page(photo_service, f"{RIDING_LINK}&panel=travel&not=%3Cdog%3E&has.split=test")
+    told = photo_service.get("/stages", **{"q": RIDING, "not": "<dog>", "where": "split like '%test%'"})
+    page.get_by_text("As numbers").click()
+    row = page.get_by_role("row", name="this query's average precision")
+    expect(row.get_by_role("cell").first).to_be_visible()
+    precisions = [f"{stage['average_precision']:.3f}" for stage in told["stages"]]
+    assert row.get_by_role("cell").all_inner_texts() == precisions
+    expect(page.locator("#travel")).to_contain_text(f"{told['relevant']} of {told['images']} labelled pictures")

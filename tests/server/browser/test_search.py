@@ -2,9 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from factlearn.facts import Fact
+from factlearn.retrieval import FactIndex, Version
 from tests.server.browser.reading import TOP, answered, asked, chips, ids, ranking, search
 from tests.server.running import serving
 
@@ -137,6 +140,35 @@ def test_the_models_line_is_shown_moved_and_put_back(photo_service, open_page):
     page.get_by_role("button", name="As the model says").click()
     expect(page.locator(".cut")).to_contain_text("Below here the model sees other facts")
     assert above.count() == told
+
+
+@pytest.fixture(scope="module")
+def crowded_service(learned, tmp_path_factory):
+    """A service over an index with 180 pictures that the model is sure of, so that its line is far down."""
+    index = FactIndex.open(learned / "indexes" / "photos")
+    entry = index.models[index.model]
+    about = {"calibration": entry.calibration, "taught": entry.taught}
+    target, _ = index.language.embed([Fact.parse(RIDING)])
+    crowded = FactIndex.create(
+        tmp_path_factory.mktemp("crowded") / "photos", np.concatenate([index.vectors, *[target] * 180]),
+        [*index.ids, *map(str, range(180))], paths=[*index.paths, *index.paths[:1] * 180], language=index.language,
+        model=Version(index.model, entry.lineage, **about), known_facts=index.facts,
+    )  # fmt: skip
+    with serving(crowded.path) as running:
+        yield running
+
+
+def test_the_models_line_shows_once_scrolling_reaches_it(crowded_service, open_page):
+    page = open_page(crowded_service, RIDING_LINK)
+    expect(page.locator(".card[data-id]").nth(47)).to_be_attached()
+    expect(page.locator(".cut")).to_be_hidden()
+    for _ in range(8):
+        page.mouse.wheel(0, 20_000)
+        page.wait_for_timeout(200)
+    expect(page.locator(".cut")).to_contain_text("Below here the model sees other facts")
+    expect(page.get_by_role("button", name="Mark a cut")).to_be_hidden()
+    told = crowded_service.get("/search", q=RIDING, k=1000)["cut"]
+    assert page.locator(".grid").first.locator(".card").count() == told >= 180
 
 
 def test_a_cut_is_marked_moved_and_removed_where_no_model_tells(plain_service, open_page):
