@@ -20,15 +20,19 @@ def train(digits_config, tmp_path, monkeypatch):
     """Starts `factlearn train` on digits with some options, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "digits.yaml").write_text(yaml.safe_dump(digits_config))
+    started = []
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
 
     def start(*options):
         command = [*COMMAND, "train", "digits.yaml", "--out", "run", *options]
-        return subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen(command, env=environment, start_new_session=True, **pipes))
+        return started[-1]
 
-    return start
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def members_of(process):
@@ -84,7 +88,7 @@ def test_an_interrupt_leaves_a_checkpoint_and_no_process(train):
     assert not list(Path("run").rglob("*.tmp"))
 
 
-def test_several_machines_need_to_be_told_where_the_first_is(train, monkeypatch):
+def test_several_machines_need_to_be_told_where_the_first_is(train):
     process = train("--nodes", "2")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2
