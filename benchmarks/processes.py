@@ -1,7 +1,9 @@
 """Two processes against one on the demo: importance, closed form, MAP, index; a process killed, resumed by 1, 2 and 3.
 
-python benchmarks/processes.py                      # the demo as it is
-python benchmarks/processes.py --set training.epochs=2 --set model.hidden=[64]
+    python benchmarks/processes.py                      # the demo as it is
+    python benchmarks/processes.py --set training.epochs=2 --set model.hidden=[64]
+
+Differences are those of what the strategy remembers, relative to each tensor's length, the largest over all stages.
 """
 
 import argparse
