@@ -60,7 +60,8 @@ def started_here(devices: int | None, nodes: int | None, how_to_resume: str) -> 
             "there, and the number of each machine from 0; or let torchrun or srun start the processes."
         )
     with tempfile.TemporaryDirectory() as reports:
-        members = [_start(rank, Path(reports)) for rank in range(devices)]
+        environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port(), **os.environ}
+        members = [_start(rank, Path(reports), environment) for rank in range(devices)]
         try:
             failed = _watch(members)
         except KeyboardInterrupt:
@@ -75,13 +76,11 @@ def started_here(devices: int | None, nodes: int | None, how_to_resume: str) -> 
     return True
 
 
-def _start(rank: int, reports: Path) -> subprocess.Popen[bytes]:
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", _free_port())
+def _start(rank: int, reports: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     own = {"LOCAL_RANK": str(rank), "FACTLEARN_MEMBER": str(reports / str(rank))}
     command = [sys.executable, "-c", "from factlearn.cli.processes import member; member()", *sys.argv[1:]]
     # In a session of their own: a Ctrl-C reaches them through this process alone.
-    return subprocess.Popen(command, env={**os.environ, **own}, stdin=subprocess.DEVNULL, start_new_session=True)
+    return subprocess.Popen(command, env={**environment, **own}, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def _free_port() -> str:

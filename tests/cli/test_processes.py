@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from factlearn.learning.runs import load_run
+from tests.cli.commands import factlearn
 
 COMMAND = [sys.executable, "-c", "from factlearn.cli import main; main()"]
 
@@ -88,8 +89,7 @@ def test_an_interrupt_leaves_a_checkpoint_and_no_process(train):
     assert not list(Path("run").rglob("*.tmp"))
 
 
-def test_several_machines_need_to_be_told_where_the_first_is(train):
-    process = train("--nodes", "2")
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert "--nodes needs MASTER_ADDR, MASTER_PORT, NODE_RANK in the environment" in err
+def test_several_machines_need_to_be_told_where_the_first_is(train, tmp_path):
+    done = factlearn("train", "digits.yaml", "--out", "run", "--nodes", "2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--nodes needs MASTER_ADDR, MASTER_PORT, NODE_RANK in the environment" in done.stderr

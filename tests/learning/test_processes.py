@@ -19,6 +19,9 @@ from tests.learning.helpers import learn, parsed, tensors
 from tests.learning.test_resume import settings
 from tests.learning.together import LOST, REFUSED, by_slurm, by_torchrun, in_processes, learn_together, train
 
+SLOW = pytest.mark.slow
+DIFFERENT = ("mas", "ewc", "ebll", "drift", "ridge", "si")
+"""Methods that share their work in different ways; the others are left to `pytest -m slow`."""
 QUICK = {"training__epochs": 2, "model__dropout": 0.2}
 KILLED = -signal.SIGKILL
 
@@ -42,7 +45,7 @@ def distance(one, other):
     return float((one - other).norm() / one.norm().clamp_min(1e-6))
 
 
-@pytest.mark.parametrize("name", ["mas", "ridge", *(pytest.param(n, marks=pytest.mark.slow) for n in ("ewc", "drift"))])
+@pytest.mark.parametrize("name", ["mas", *(pytest.param(name, marks=SLOW) for name in ("ewc", "drift", "ridge"))])
 def test_two_processes_learn_facts_like_one(config, tmp_path, name):
     """Batches of 5 are shared unequally, with dropout and mirrored images; the last batch of a task has 3."""
     changes = {"strategy": settings(name), "training__epochs": 2}
@@ -53,7 +56,14 @@ def test_two_processes_learn_facts_like_one(config, tmp_path, name):
     assert two.result().final.map_all == pytest.approx(one.result().final.map_all, abs=0.005)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if "classes" in METHODS[name].problems])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in DIFFERENT else SLOW)
+        for name in METHODS
+        if "classes" in METHODS[name].problems
+    ],
+)
 def test_three_processes_learn_classes_like_one_with_every_method(digits_config, tmp_path, name):
     changes = {**QUICK, "strategy": settings(name), "training__batch_size": 70}
     one = learn(digits_config, tmp_path / "one", stop_after=2, **changes)
@@ -61,6 +71,7 @@ def test_three_processes_learn_classes_like_one_with_every_method(digits_config,
     assert_close_run(one, load_run(tmp_path / "three"))
 
 
+@SLOW
 def test_activations_and_the_posterior_are_shared_too(config, tmp_path, monkeypatch):
     """Each process computes activations of its own batches, and none twice."""
     changes = {"model__readout": "posterior", "training__epochs": 1}
@@ -82,7 +93,7 @@ def test_batches_with_fewer_images_than_processes_are_learned_by_all_of_them(dig
     assert_close_run(one, load_run(tmp_path / "three"))
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=SLOW), 1])
 def test_after_a_process_was_killed_one_two_or_three_reach_the_same_result(digits_config, tmp_path, rank):
     changes = {**QUICK, "training__epochs": 3}
     whole = learn(digits_config, tmp_path / "whole", stop_after=3, **changes)
