@@ -104,10 +104,11 @@ def _build_as_it_comes(
         FactlearnError: saying how to continue, if something is written already.
     """
     commits = _commits(embedder, samples, own)
-    vectors, kept = next(commits, (None, []))
-    if not kept:
+    first = next(commits, None)
+    if first is None:
         check_readable([sample.path for sample in samples])
-    index = _create(embedder, vectors, kept, out, options)
+        raise DatasetError(f"There is no image to index in {images}.")
+    index = _create(embedder, *first, out, options)
     try:
         _add(index, commits, embedder)
     except FactlearnError as error:

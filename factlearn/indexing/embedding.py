@@ -115,7 +115,8 @@ class Embedder:
 
         Workers embed the next parts meanwhile.
         """
-        if own or not self._shared(samples):
+        kept = own and self.run.config.model.keep_activations
+        if kept or not self._shared(samples):
             for start in range(0, len(samples), PIECE):
                 yield self(samples[start : start + PIECE], own=own)
             return

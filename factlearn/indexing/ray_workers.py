@@ -5,6 +5,8 @@ the cluster or, without any, for each CPU. An actor that is lost, with its proce
 go to the others, and a new one joins when the cluster has room for it.
 """
 
+import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -107,12 +109,13 @@ def _connected(address: str, count: int | None) -> Any:
         import ray
     except ImportError:
         raise FactIndexError("Ray is not installed; install factlearn[ray].") from None
-    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere unless the user asks for it
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if address == LOCAL:
-            ray.init(num_cpus=count, **quiet)
+            ray.init(num_cpus=count, include_dashboard=False, **quiet)
         else:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise FactIndexError(f"There is no Ray cluster at {address!r} ({_last_line(error)}).") from error
     return ray

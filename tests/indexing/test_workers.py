@@ -40,17 +40,18 @@ def embedded(workers, paths, after_first=lambda: None):
 def test_a_killed_worker_is_replaced_and_every_image_is_embedded_once(light_run, many):
     paths = sorted(many.iterdir())
     workers = LocalWorkers(2, Work(light_run.folder, 1, BATCH))
-    kills = iter([next])
+    killed = []
 
     def kill():
-        if next(kills, None):
-            os.kill(next(iter(workers._pool._processes)), signal.SIGKILL)
+        if not killed:
+            killed.append(next(iter(workers._pool._processes)))
+            os.kill(killed[0], signal.SIGKILL)
 
     try:
         places, vectors = embedded(workers, paths, kill)
     finally:
         workers.close()
-    assert next(kills, None) is None
+    assert killed
     expected, kept = embed_images(load_model(light_run, 1), paths, batch_size=BATCH, on_error=lambda error: None)
     assert places == kept == [place for place in range(24) if place != 5]
     np.testing.assert_allclose(vectors, expected, rtol=1e-4, atol=1e-5)
