@@ -100,7 +100,7 @@ def weight() -> float:
     if _group.rows < _group.count:
         return 1 / _group.count
     own = rows_of(_group.rows)
-    return (own.stop - own.start) / _group.rows
+    return float((own.stop - own.start) / _group.rows)
 
 
 def batch_rows() -> int:

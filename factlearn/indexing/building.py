@@ -13,9 +13,10 @@ from factlearn.data.checking import check_readable, listed
 from factlearn.data.rows import MANIFEST_SUFFIXES
 from factlearn.data.samples import FactDataset, Sample
 from factlearn.errors import DatasetError, FactIndexError, FactlearnError, ImageError
-from factlearn.indexing.embedding import PIECE, Embedder, Vectors
+from factlearn.indexing.embedding import PIECE, Embedder
 from factlearn.indexing.matching import FileFacts, Matched, file_facts, match
 from factlearn.indexing.versions import known_facts, run_of, stage_of, version_of
+from factlearn.indexing.workers import Vectors
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
 from factlearn.models.inference import embed_images

@@ -80,7 +80,7 @@ def _fabric(config: RunConfig, devices: int = 1, nodes: int = 1) -> Any:
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    precision = "bf16-mixed" if config.training.precision == "bf16" else "32-true"
+    precision: Any = "bf16-mixed" if config.training.precision == "bf16" else "32-true"
     several = _several(config.device, nodes) if devices * nodes > 1 else {}
     try:
         return Fabric(accelerator=config.device, devices=devices, precision=precision, **several)
@@ -91,8 +91,10 @@ def _fabric(config: RunConfig, devices: int = 1, nodes: int = 1) -> Any:
 def _several(device: str, nodes: int) -> dict[str, Any]:
     """What Fabric is told for several processes."""
     import torch
-    from lightning_fabric.plugins.environments import LightningEnvironment, SLURMEnvironment, TorchElasticEnvironment
-    from lightning_fabric.strategies import DDPStrategy
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+    from lightning_fabric.strategies.ddp import DDPStrategy
 
     class Replicas(DDPStrategy):
         """Every process has the whole network; the loop adds up gradients itself, weighing unequal parts of a batch."""
@@ -101,7 +103,7 @@ def _several(device: str, nodes: int) -> dict[str, Any]:
             return module
 
     kind = "cuda" if device in ("cuda", "gpu") or (device == "auto" and torch.cuda.is_available()) else "cpu"
-    environment = LightningEnvironment
+    environment: Any = LightningEnvironment
     if MEMBER not in os.environ:
         environment = TorchElasticEnvironment if "TORCHELASTIC_RUN_ID" in os.environ else SLURMEnvironment
     return {

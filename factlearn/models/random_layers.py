@@ -30,7 +30,7 @@ class SharedMask(nn.Module):
             return rows
         whole, own = processes.batch_rows(), processes.rows_of(processes.batch_rows())
         each = len(rows) // (own.stop - own.start)
-        mask = self.layer(rows.new_ones(whole * each, *rows.shape[1:]))
+        mask: Tensor = self.layer(rows.new_ones(whole * each, *rows.shape[1:]))
         return rows * mask[own.start * each : own.stop * each]
 
 
@@ -58,5 +58,5 @@ def _needs_the_whole_batch(layer: Any) -> bool:
     if isinstance(layer, BatchNorm):
         return bool(layer.training)
     if isinstance(layer, nn.MultiheadAttention):
-        return layer.dropout > 0
+        return bool(layer.dropout > 0)
     return isinstance(layer, nn.RReLU) or (isinstance(layer, _DropoutNd) and type(layer).__name__ not in _MASKS)
