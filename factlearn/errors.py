@@ -33,6 +33,10 @@ class RunError(FactlearnError):
     """A run directory that is missing, incomplete or of another kind."""
 
 
+class ProcessLost(RunError):
+    """One of the processes that learn together has ended."""
+
+
 class ModelError(FactlearnError):
     """A model that cannot be built or does not fit its weights."""
 

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
+from factlearn import processes
+
 Advance = Callable[..., None]
 """`advance(steps, note="loss 1.2")`: this many steps are done; the note stands beside the bar."""
 
@@ -23,8 +25,9 @@ def log_console() -> Console:
 
 
 def say(text: str) -> None:
-    """One plain remark to the user."""
-    log_console().print(text, markup=False)
+    """One plain remark to the user; of several processes that learn together, the first speaks."""
+    if processes.first():
+        log_console().print(text, markup=False)
 
 
 @contextmanager
@@ -56,7 +59,7 @@ def progress(what: str, total: int) -> Iterator[Advance]:
 @contextmanager
 def _shown(what: str, total: int) -> Iterator[Advance]:
     console = log_console()
-    if not total:
+    if not total or not processes.first():
         yield lambda *_, **__: None
     elif console.is_terminal:
         with _live(console, what, total) as advance:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "factlearn"
-ROOT_MODULES = {"__init__", "config", "errors", "facts", "files", "images", "language", "progress"}
+ROOT_MODULES = {"__init__", "config", "errors", "facts", "files", "images", "language", "processes", "progress"}
 ROOT = "root modules"
 LAYERS = (
     {ROOT, "assets"},

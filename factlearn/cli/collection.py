@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from factlearn.cli.common import JsonOption, show_json
-from factlearn.cli.index_options import IndexArgument, ProcessesOption, RunOption, StageOption
+from factlearn.cli.index_options import IndexArgument, ProcessesOption, RayOption, RunOption, StageOption
 
 if TYPE_CHECKING:
     from factlearn.retrieval import FactIndex
@@ -20,13 +20,14 @@ def sync(
     run: RunOption = None,
     stage: StageOption = None,
     processes: ProcessesOption = 1,
+    ray: RayOption = None,
     json: JsonOption = False,
 ) -> None:
     """Make an index equal to a folder: add new images, update changed ones, remove what is gone.
 
     Renamed and moved files keep their vectors; copies are not indexed twice; unreadable files are named and skipped.
     """
-    _sync(index, folder, run, stage, processes, json)
+    _sync(index, folder, run, stage, processes, ray, json)
 
 
 def watch(
@@ -37,26 +38,29 @@ def watch(
     run: RunOption = None,
     stage: StageOption = None,
     processes: ProcessesOption = 1,
+    ray: RayOption = None,
     json: JsonOption = False,
 ) -> None:
     """Sync an index with a folder again and again, until Ctrl-C."""
     import time
 
     while True:
-        _sync(index, folder, run, stage, processes, json)
+        _sync(index, folder, run, stage, processes, ray, json)
         if once:
             return
         time.sleep(every)
 
 
-def _sync(index: str, folder: Path, run: Path | None, stage: int | None, processes: int, json: bool) -> None:
+def _sync(
+    index: str, folder: Path, run: Path | None, stage: int | None, processes: int, ray: str | None, json: bool
+) -> None:
     from factlearn.cli.index_options import open_run
     from factlearn.retrieval import FactIndex
 
     opened, source = FactIndex.open(index), open_run(run)
     from factlearn.indexing.syncing import sync as sync_index
 
-    done = sync_index(opened, folder, source, stage=stage, processes=processes)
+    done = sync_index(opened, folder, source, stage=stage, processes=processes, ray=ray)
     if json:
         show_json(done.to_json())
     else:

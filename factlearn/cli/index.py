@@ -11,6 +11,7 @@ from factlearn.cli.index_options import (
     EachOption,
     IndexArgument,
     ProcessesOption,
+    RayOption,
     RunOption,
     SkipOption,
     StageOption,
@@ -40,6 +41,7 @@ def build(
     skip_unreadable: SkipOption = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index already there.")] = False,
     processes: ProcessesOption = 1,
+    ray: RayOption = None,
     learn_importance: Annotated[
         bool,
         typer.Option(
@@ -62,6 +64,7 @@ def build(
         skip_unreadable=skip_unreadable,
         overwrite=overwrite,
         processes=processes,
+        ray=ray,
     )
     if learn_importance:
         _learn_importance(opened, index.paths)
@@ -76,6 +79,7 @@ def add(
     stage: StageOption = None,
     skip_unreadable: SkipOption = False,
     processes: ProcessesOption = 1,
+    ray: RayOption = None,
     learn_importance: Annotated[
         bool, typer.Option("--learn-importance", help="Remember in the run what the added images make important.")
     ] = False,
@@ -86,7 +90,9 @@ def add(
     opened, source = FactIndex.open(index), _run(run)
     from factlearn.indexing.building import add_images, run_of
 
-    report = add_images(opened, images, source, stage=stage, skip_unreadable=skip_unreadable, processes=processes)
+    report = add_images(
+        opened, images, source, stage=stage, skip_unreadable=skip_unreadable, processes=processes, ray=ray
+    )
     if learn_importance:
         fresh = {*report.new, *report.changed}
         _learn_importance(run_of(opened, source), [Path(i["path"]) for i in opened.items() if i["id"] in fresh])

@@ -16,6 +16,14 @@ StageOption = Annotated[
 ]
 SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Skip images that cannot be decoded.")]
 ProcessesOption = Annotated[int, typer.Option(min=1, help="Number of worker processes.")]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Embed on a Ray cluster: its address, `auto` for the one this machine belongs to, or `local`.",
+    ),
+]
 EachOption = Annotated[int, typer.Option("--sample", min=1, help="Number of images to sample per fact.")]
 
 

@@ -16,6 +16,7 @@ from factlearn.cli.common import (
     show_json,
 )
 from factlearn.cli.index_options import SkipOption
+from factlearn.cli.processes import DevicesOption, NodesOption, started_here
 from factlearn.cli.registries import naming
 
 ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")]
@@ -29,6 +30,8 @@ def train(
     tasks: Annotated[
         int | None, typer.Option(min=1, help="Stop after this many tasks; `factlearn learn` continues.")
     ] = None,
+    devices: DevicesOption = None,
+    nodes: NodesOption = None,
 ) -> None:
     """Learn a sequence of tasks, of facts or of classes as the config says, and leave a run directory.
 
@@ -38,11 +41,17 @@ def train(
     from factlearn.learning.config import load_config
 
     loaded = load_config(config, set_ or ())
+    if started_here(devices, nodes, "continue from the last checkpoint with --resume, on any number of devices"):
+        return
+    from factlearn import processes
     from factlearn.cli.tables.results import matrix_table
+    from factlearn.learning.engine import together
     from factlearn.learning.training import train as learn
 
-    run = learn(loaded, out or Path("runs") / config.stem, resume=resume, stop_after=tasks)
-    show(matrix_table(run.result()))
+    with together(loaded, devices, nodes):
+        run = learn(loaded, out or Path("runs") / config.stem, resume=resume, stop_after=tasks)
+        if processes.first():
+            show(matrix_table(run.result()))
 
 
 def evaluate(run: RunArgument, json: JsonOption = False, fresh: FreshOption = False) -> None:
@@ -158,6 +167,8 @@ def learn(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Epochs for the added task; as in the run's config if not given.")
     ] = None,
+    devices: DevicesOption = None,
+    nodes: NodesOption = None,
 ) -> None:
     """Learn the next tasks of a run, or teach it something new with --data, any number of times.
 
@@ -171,21 +182,24 @@ def learn(
         raise RunError("--name and --epochs describe an added task; give its data with --data.")
     if data is not None and (task or tasks is not None):
         raise RunError("--task and --tasks choose among the run's own tasks; leave them out with --data.")
-    from factlearn.cli.tables.results import matrix_table
-
-    if data is not None:
-        from factlearn.learning.additions import learn_data
-
-        learned = learn_data(opened, data, name=name, epochs=epochs)
-    else:
-        from factlearn.learning.training import learn_more
-
-        learned = learn_more(opened, task or (), count=tasks)
+    if started_here(devices, nodes, "the same command continues from the last checkpoint, on any number of devices"):
+        return
+    from factlearn import processes
     from factlearn.cli.tables.protection import protection_table
+    from factlearn.cli.tables.results import matrix_table
+    from factlearn.learning.additions import learn_data
+    from factlearn.learning.engine import together
     from factlearn.learning.protection import protection_of
+    from factlearn.learning.training import learn_more
 
-    protection = protection_of(learned)
-    show(matrix_table(learned.result()), *([protection_table(protection)] if protection else []))
+    with together(opened.config, devices, nodes):
+        if data is not None:
+            learned = learn_data(opened, data, name=name, epochs=epochs)
+        else:
+            learned = learn_more(opened, task or (), count=tasks)
+        if processes.first():
+            protection = protection_of(learned)
+            show(matrix_table(learned.result()), *([protection_table(protection)] if protection else []))
 
 
 def importance(

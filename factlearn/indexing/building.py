@@ -1,7 +1,7 @@
 """Building fact indexes with a run's model, and adding images to them."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from factlearn.data.checking import check_readable, listed
 from factlearn.data.rows import MANIFEST_SUFFIXES
 from factlearn.data.samples import FactDataset, Sample
-from factlearn.errors import DatasetError, FactIndexError, ImageError
-from factlearn.indexing.embedding import Embedder
+from factlearn.errors import DatasetError, FactIndexError, FactlearnError, ImageError
+from factlearn.indexing.embedding import PIECE, Embedder
 from factlearn.indexing.matching import FileFacts, Matched, file_facts, match
 from factlearn.indexing.versions import known_facts, run_of, stage_of, version_of
+from factlearn.indexing.workers import Vectors
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
 from factlearn.models.inference import embed_images
@@ -24,7 +25,7 @@ from factlearn.retrieval import FactIndex, store_at
 __all__ = ["Added", "add_images", "build_index", "embed_one", "open_images", "run_of"]
 
 OWN_IMAGES = ("test", "train", "all")
-_COMMIT_EVERY = 4096
+_COMMIT_EVERY = PIECE
 
 
 def open_images(run: Run, images: str) -> FactDataset:
@@ -57,11 +58,13 @@ def build_index(
     overwrite: bool = False,
     batch_size: int = 64,
     processes: int = 1,
+    ray: str | None = None,
 ) -> FactIndex:
     """Embed images with the model a stage left (by default the last) and write an index of them.
 
     Args:
         processes: number of worker processes.
+        ray: the address of a Ray cluster whose actors embed, or `local`; then what they find is written as it comes.
 
     Raises:
         FactIndexError: if the place is taken, before anything is embedded.
@@ -70,20 +73,50 @@ def build_index(
     store_at(out).check_place(out, overwrite=overwrite)
     dataset = open_images(run.check_facts(), images)
     stage = run.finished_stages() if stage is None else stage
-    embedder = Embedder(run, load_model(run, stage), stage, skip_unreadable, batch_size, processes)
-    vectors, samples = embedder(dataset.samples, own=images in OWN_IMAGES)
+    embedder = Embedder(run, load_model(run, stage), stage, skip_unreadable, batch_size, processes, ray)
+    own = images in OWN_IMAGES
+    options = {"known_facts": known_facts(run), "language": run.language(), "overwrite": overwrite}
+    if ray is not None:
+        return _build_as_it_comes(embedder, dataset.samples, own, out, images, options)
+    vectors, samples = embedder(dataset.samples, own=own)
     if not samples:
         check_readable([sample.path for sample in dataset.samples])
-    return FactIndex.create(
-        out,
-        vectors,
-        [sample.id for sample in samples],
-        language=run.language(),
-        model=embedder.version,
-        known_facts=known_facts(run),
-        overwrite=overwrite,
-        **stored_columns(samples),
-    )
+    return _create(embedder, vectors, samples, out, options)
+
+
+def _create(
+    embedder: Embedder, vectors: Vectors, samples: Sequence[Sample], out: Path | str, options: Mapping[str, Any]
+) -> FactIndex:
+    ids = [sample.id for sample in samples]
+    return FactIndex.create(out, vectors, ids, model=embedder.version, **options, **stored_columns(samples))
+
+
+def _build_as_it_comes(
+    embedder: Embedder,
+    samples: Sequence[Sample],
+    own: bool,
+    out: Path | str,
+    images: str,
+    options: Mapping[str, Any],
+) -> FactIndex:
+    """Write an index with the first few thousand images, and add the others to it.
+
+    Raises:
+        FactlearnError: saying how to continue, if something is written already.
+    """
+    commits = _commits(embedder, samples, own)
+    first = next(commits, None)
+    if first is None:
+        check_readable([sample.path for sample in samples])
+        raise DatasetError(f"There is no image to index in {images}.")
+    index = _create(embedder, *first, out, options)
+    try:
+        _add(index, commits, embedder)
+    except FactlearnError as error:
+        raise FactIndexError(
+            f"{error} {out} holds {len(index)} images; continue with `factlearn index add {out} {images}`."
+        ) from error
+    return index
 
 
 def stored_columns(samples: Sequence[Sample], files: Mapping[Path, FileFacts] | None = None) -> dict[str, Any]:
@@ -109,10 +142,18 @@ def add_samples(
     own: bool = False,
 ) -> list[Sample]:
     """Embed images and add them, a few thousand per commit; returns those that could be decoded."""
+    return _add(index, _commits(embedder, samples, own), embedder, files)
+
+
+def _add(
+    index: FactIndex,
+    commits: Iterable[tuple[Vectors, list[Sample]]],
+    embedder: Embedder,
+    files: Mapping[Path, FileFacts] | None = None,
+) -> list[Sample]:
     added: list[Sample] = []
     facts, language = known_facts(embedder.run), embedder.run.language()
-    for start in range(0, len(samples), _COMMIT_EVERY):
-        vectors, kept = embedder(samples[start : start + _COMMIT_EVERY], own=own)
+    for vectors, kept in commits:
         if kept:
             index.add(
                 vectors,
@@ -124,6 +165,23 @@ def add_samples(
             )
         added += kept
     return added
+
+
+def _commits(embedder: Embedder, samples: Sequence[Sample], own: bool) -> Iterator[tuple[Vectors, list[Sample]]]:
+    """Embedded images, a few thousand at a time; of no more than that are vectors held."""
+    waiting: list[tuple[Vectors, list[Sample]]] = []
+    for piece in embedder.pieces(samples, own=own):
+        waiting.append(piece)
+        if sum(len(kept) for _, kept in waiting) >= _COMMIT_EVERY:
+            yield _together(waiting)
+            waiting = []
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(pieces: Sequence[tuple[Vectors, list[Sample]]]) -> tuple[Vectors, list[Sample]]:
+    vectors = [part for part, kept in pieces if kept] or [pieces[0][0]]
+    return np.concatenate(vectors), [sample for _, kept in pieces for sample in kept]
 
 
 def rewrite_items(index: FactIndex, changes: Mapping[str, Mapping[str, str]]) -> None:
@@ -154,6 +212,7 @@ def add_images(
     skip_unreadable: bool = False,
     batch_size: int = 64,
     processes: int = 1,
+    ray: str | None = None,
 ) -> Added:
     """Add a folder's or manifest's images to an index; only what is new or changed is embedded.
 
@@ -164,7 +223,9 @@ def add_images(
     Raises:
         ImageError: if images cannot be decoded, listing them, unless `skip_unreadable`.
     """
-    options = {"skip_unreadable": skip_unreadable, "batch_size": batch_size, "processes": processes}
+    options = {
+        "skip_unreadable": skip_unreadable, "batch_size": batch_size, "processes": processes, "ray": ray
+    }  # fmt: skip
     embedder = Embedder.following(index, run, stage, **options)
     own = images in OWN_IMAGES
     dataset = open_images(embedder.run, images)
@@ -172,7 +233,7 @@ def add_images(
     _refuse_failed(matched)
     paths = {sample.path for sample in matched.fresh}
     several_commits = bool(matched.rewrites) or len(matched.fresh) > _COMMIT_EVERY
-    if several_commits and not skip_unreadable:
+    if several_commits and not skip_unreadable and ray is None:
         check_readable(sorted(paths | matched.copies(paths)))  # before the first of them
     rewrite_items(index, matched.rewrites)
     try:

@@ -1,19 +1,19 @@
 """Embedding image files with a run's model; files that cannot be decoded are skipped, or refused all at once."""
 
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from factlearn.data.checking import check_readable
 from factlearn.data.samples import Sample
 from factlearn.errors import ImageError
 from factlearn.indexing.versions import run_of, version_of
+from factlearn.indexing.workers import LocalWorkers, Vectors, Work, Workers, embed_by
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
 from factlearn.models.inference import embed_images, embed_inputs
@@ -22,12 +22,18 @@ from factlearn.models.network import TwoPartModel
 from factlearn.progress import progress, say
 from factlearn.retrieval import FactIndex, Version
 
-Vectors = NDArray[np.float32]
+PIECE = 4096
+"""How many images are embedded before the next are thought of, where there are no workers."""
 
 
 @dataclass(frozen=True)
 class Embedder:
-    """Embeds images with one model."""
+    """Embeds images with one model.
+
+    Attributes:
+        processes: number of workers; with Ray, 1 is as many as the cluster has devices.
+        ray: the address of a Ray cluster, or `local`; None for processes on this machine.
+    """
 
     run: Run
     model: TwoPartModel[Any]
@@ -35,6 +41,7 @@ class Embedder:
     skip_unreadable: bool = False
     batch_size: int = 64
     processes: int = 1
+    ray: str | None = None
 
     @classmethod
     def following(cls, index: FactIndex, run: Run | None, stage: int | None, **options: Any) -> Self:
@@ -67,11 +74,12 @@ class Embedder:
         paths = [sample.path for sample in samples]
         if own and self.run.config.model.keep_activations:
             return embed_inputs(self.model.suffix, open_inputs(self.model, paths), self.batch_size), list(samples)
+        if self._shared(samples):
+            pieces = list(self.pieces(samples))
+            vectors = np.concatenate([part for part, _ in pieces]) if pieces else self._nothing()
+            return vectors, [sample for _, part in pieces for sample in part]
         try:
-            if self.processes > 1 and len(samples) > self.processes:
-                vectors, kept = self._in_processes(paths)
-            else:
-                vectors, kept = self.embed_here(paths)
+            vectors, kept = self.embed_here(paths)
         except ImageError:
             if self.skip_unreadable:
                 raise
@@ -102,34 +110,47 @@ class Embedder:
     def _nothing(self) -> Vectors:
         return np.empty((0, 3, self.run.language().dimension), np.float32)
 
-    def _in_processes(self, paths: Sequence[Path]) -> tuple[Vectors, list[int]]:
-        import multiprocessing
+    def pieces(self, samples: Sequence[Sample], *, own: bool = False) -> Iterator[tuple[Vectors, list[Sample]]]:
+        """What calling this gives, a part of the images at a time, in their order.
 
-        cuts = np.array_split(np.arange(len(paths)), self.processes)
-        with ProcessPoolExecutor(self.processes, multiprocessing.get_context("spawn")) as pool:
-            parts = [
-                pool.submit(
-                    embed_share,
-                    self.run.folder,
-                    self.stage,
-                    [paths[place] for place in cut],
-                    self.skip_unreadable,
-                    self.batch_size,
-                    self.processes,
-                )
-                for cut in cuts
-            ]
-            found = [part.result() for part in parts]
-        kept = [int(cut[place]) for cut, (_, places) in zip(cuts, found, strict=True) for place in places]
-        return np.concatenate([vectors for vectors, _ in found]), kept
+        Workers embed the next parts meanwhile.
+        """
+        kept = own and self.run.config.model.keep_activations
+        if kept or not self._shared(samples):
+            for start in range(0, len(samples), PIECE):
+                yield self(samples[start : start + PIECE], own=own)
+            return
+        paths = [sample.path for sample in samples]
+        with self._workers() as workers, progress("embedding images", len(paths)) as advance:
+            for start, found in embed_by(workers, paths, self.batch_size):
+                if found.problems and not self.skip_unreadable:
+                    check_readable(paths)  # finds the others too
+                    raise ImageError(found.problems[0])
+                for problem in found.problems:
+                    say(f"Skipped: {problem}")
+                advance(len(found.kept) + len(found.problems))
+                if found.kept:
+                    yield found.vectors, [samples[start + place] for place in found.kept]
 
+    def _shared(self, samples: Sequence[Sample]) -> bool:
+        """Whether workers embed so many images."""
+        return (self.ray is not None or self.processes > 1) and len(samples) > self.batch_size
 
-def embed_share(
-    folder: Path, stage: int, paths: Sequence[Path], skip_unreadable: bool, batch_size: int, processes: int
-) -> tuple[Vectors, list[int]]:
-    """One process's share of the images, embedded."""
-    import torch
+    @contextmanager
+    def _workers(self) -> Iterator[Workers]:
+        import torch
 
-    torch.set_num_threads(max(1, torch.get_num_threads() // processes))
-    run = Run.open(folder)
-    return Embedder(run, load_model(run, stage), stage, skip_unreadable, batch_size).embed_here(paths)
+        folder = self.run.folder.absolute()
+        workers: Workers
+        if self.ray is not None:
+            from factlearn.indexing.ray_workers import RayWorkers
+
+            count = self.processes if self.processes > 1 else None
+            workers = RayWorkers(self.ray, Work(folder, self.stage, self.batch_size), count)
+        else:
+            threads = max(1, torch.get_num_threads() // self.processes)
+            workers = LocalWorkers(self.processes, Work(folder, self.stage, self.batch_size, threads))
+        try:
+            yield workers
+        finally:
+            workers.close()

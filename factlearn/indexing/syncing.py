@@ -76,6 +76,7 @@ def sync(
     stage: int | None = None,
     batch_size: int = 64,
     processes: int = 1,
+    ray: str | None = None,
 ) -> Synced:
     """Make the part of an index that came from a folder equal to the folder.
 
@@ -97,7 +98,7 @@ def sync(
     embedded: list[Sample] = []
     rewrite_items(index, matched.rewrites)
     if fresh := _worth_a_model(matched.fresh):
-        options = {"skip_unreadable": True, "batch_size": batch_size, "processes": processes}
+        options = {"skip_unreadable": True, "batch_size": batch_size, "processes": processes, "ray": ray}
         embedder = Embedder.following(index, run, stage, **options)
         embedded = add_samples(index, fresh, embedder, matched.files)
     gone -= {change.get("id", name) for name, change in matched.rewrites.items()}

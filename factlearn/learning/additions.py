@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from factlearn import processes
 from factlearn.data.samples import FactDataset
 from factlearn.data.tasks import Task, TaskSplit
 from factlearn.errors import DatasetError, RunError
@@ -50,11 +51,13 @@ def learn_data(run: Run | Path | str, data: Path | str, *, name: str | None = No
     task = _task_name(run, name or path.stem, rows, numbered=name is None)
     if task in run.additions():
         _check_epochs(run, task, epochs)
-    else:
+    elif processes.first():
         _record(run, task, opened, rows, {"from": str(path), "epochs": epochs})
+    processes.wait()
     run.__dict__.pop("images", None)  # the caller's run has more of them now
     run = Run.open(run.folder)
-    _list_in_description(run)
+    if processes.first():
+        _list_in_description(run)
     return _learn(run, task)
 
 

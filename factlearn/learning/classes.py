@@ -27,7 +27,7 @@ from factlearn.lifelong.memory import bytes_of
 from factlearn.lifelong.strategy import Learner
 from factlearn.models.classifier import MultiHeadClassifier, build_classifier
 from factlearn.models.inference import nearest_mean_accuracy, predict_task
-from factlearn.models.inputs import Inputs, RowInputs, in_order, open_inputs, shuffled
+from factlearn.models.inputs import Inputs, RowInputs, in_order, labelled, open_inputs, shared_in_order, shuffled
 from factlearn.models.network import TwoPartModel
 from factlearn.models.preprocess import PLAIN, View
 
@@ -83,10 +83,9 @@ class ClassStage:
         starts = widths[torch.searchsorted(torch.tensor(stage, device=tasks.device), tasks)]
         return F.cross_entropy(torch.cat([outputs[task] for task in stage], dim=1), labels + starts)
 
-    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def labelled_batches(self, batch_size: int, read: Any = in_order) -> Iterator[Any]:
         """Every image once, in its order, with its class and the class's number among all."""
-        batches = in_order(self.inputs, batch_size)
-        yield from zip(batches, self.labels.split(batch_size), self.numbers.split(batch_size), strict=True)
+        return labelled(read, self.inputs, batch_size, self.labels, self.numbers)
 
 
 @dataclass
@@ -271,7 +270,7 @@ class ClassProblem(Problem):
     def prepare(self, number: int, stage: Sequence[int], data: StageData) -> Preparation:
         """Open the stage's heads, after measuring what the features are worth to its tasks before learning."""
         suffix = self.model.suffix
-        suffix.fit(in_order(data.inputs, self.config.evaluation.batch_size))
+        suffix.fit(shared_in_order(data.inputs, self.config.evaluation.batch_size))
         before = self._nearest_means(range(len(self.tasks)) if number == 1 else stage)
         head = suffix.learn_heads(stage)
         measured = suffix.of_task(self.importance_head(stage[-1]))

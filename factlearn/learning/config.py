@@ -49,6 +49,9 @@ class TrainingConfig(Section):
     precision: Literal["float32", "bf16"] = "float32"
     """Of the forward and backward pass. bf16 is faster where the processor has it; weights, the penalty, importance and
     everything that is measured stay float32."""
+    compile: bool = False
+    """Compile the learning part with `torch.compile`: slow to start, faster on large networks; on CPUs it needs a C++
+    compiler."""
     zoom: tuple[Annotated[float, Field(gt=0.3, lt=3)], ...] = ()
     """Draw each image's scale from these as well as 1."""
     checkpoint_epochs: int = Field(1, ge=1)

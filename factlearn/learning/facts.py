@@ -30,7 +30,7 @@ from factlearn.lifelong.memory import bytes_of
 from factlearn.lifelong.strategy import Learner
 from factlearn.models.embedder import build_embedder
 from factlearn.models.inference import embed_inputs
-from factlearn.models.inputs import Inputs, in_order, open_inputs, shuffled
+from factlearn.models.inputs import Inputs, in_order, labelled, open_inputs, shuffled
 from factlearn.models.network import TwoPartModel
 from factlearn.models.preprocess import PLAIN, View
 from factlearn.progress import say
@@ -59,11 +59,10 @@ class FactStage:
         """How far the vectors of a batch are from their facts'."""
         return masked_squared_distance(outputs, *targets)
 
-    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def labelled_batches(self, batch_size: int, read: Any = in_order) -> Iterator[Any]:
         """Every row once, in its order, with its target (NaN where the fact has no such unit) and fact number."""
         targets = self.targets.masked_fill(self.mask.unsqueeze(2) == 0, float("nan"))
-        batches = in_order(self.inputs, batch_size)
-        yield from zip(batches, targets.split(batch_size), self.numbers.split(batch_size), strict=True)
+        return labelled(read, self.inputs, batch_size, targets, self.numbers)
 
 
 def masked_squared_distance(vectors: Tensor, targets: Tensor, mask: Tensor) -> Tensor:

@@ -1,11 +1,15 @@
-"""The training loop: one stage, from top to bottom."""
+"""The training loop: one stage, from top to bottom.
+
+Several processes run it together, each on its rows of every batch; alone, `processes` does nothing.
+"""
 
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from factlearn import processes
 from factlearn.errors import RunError
 from factlearn.learning.config import TrainingConfig
 from factlearn.learning.optimizer import load_momentum, make_optimizer, momentum_of, set_rate
@@ -13,7 +17,7 @@ from factlearn.learning.problem import Preparation, Problem, StageData
 from factlearn.learning.runs import Checkpoint, Run
 from factlearn.learning.seeds import derived_seed
 from factlearn.lifelong.strategy import Learner, Strategy
-from factlearn.models.inputs import Reiterable, in_order
+from factlearn.models.inputs import Reiterable, shared_in_order
 from factlearn.progress import progress
 
 
@@ -37,9 +41,13 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
         load_momentum(optimizer, checkpoint.optimizer)
         strategy.load_state(checkpoint.strategy)
     run.rewind_metrics(checkpoint.metric_lines if checkpoint else run.lines_before(number))
-    suffix.fit(in_order(data.inputs, run.config.evaluation.batch_size))
-    module, optimizer = fabric.setup(suffix, optimizer)
-    inputs = Reiterable(lambda: problem.importance_batches(stage, data))
+    suffix.fit(shared_in_order(data.inputs, run.config.evaluation.batch_size))
+    module, optimizer = fabric.setup(_compiled(suffix, config), optimizer)
+    processes.make_equal(suffix.state_dict().values())
+    inputs = Reiterable(
+        lambda: problem.importance_batches(stage, data),
+        lambda: problem.importance_batches(stage, data, shared_in_order),
+    )
     learner = Learner(suffix, optimizer, task=number - 1, inputs=inputs, **prepared.learner)
     strategy.before_task(learner)
     epochs = strategy.epochs(config.epochs)
@@ -55,21 +63,23 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
             losses = []
             for step, (given, *targets) in enumerate(data.epoch(seed, config.batch_size)):
                 set_rate(optimizer, config, epoch, step + epoch * steps)
+                weight = processes.begin_batch(min(config.batch_size, len(data.inputs) - step * config.batch_size))
                 batch = _laid_out(given, config)
                 outputs = module(batch)
                 loss = data.loss(outputs, *targets)
                 with fabric.autocast():
                     extra = strategy.extra_loss(learner, batch, outputs)
-                fabric.backward(loss if extra is None else loss + extra)
+                fabric.backward(weight * (loss if extra is None else loss + extra))
+                processes.add_gradients(suffix.parameters())
                 if config.clip_norm is not None:
                     fabric.clip_gradients(module, optimizer, max_norm=config.clip_norm)
                 strategy.after_backward(learner)
                 optimizer.step()
                 optimizer.zero_grad()
                 strategy.after_step(learner)
-                losses.append(loss.detach())
+                losses.append(weight * loss.detach())
                 advance(1)
-            mean = float(torch.stack(losses).mean())
+            mean = float(processes.total(torch.stack(losses)).mean())
             advance(0, note=f"loss {mean:.3f}")
             if not np.isfinite(mean):
                 raise RunError(
@@ -88,6 +98,11 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
     return learner, strategy.memory().training_bytes
 
 
+def _compiled(module: nn.Module, config: TrainingConfig) -> Any:
+    """What the loop calls: the module itself, or compiled to the same arithmetic and the same random numbers."""
+    return torch.compile(module, options={"fallback_random": True}) if config.compile else module
+
+
 def _laid_out(batch: Tensor, config: TrainingConfig) -> Tensor:
     """The batch as convolutions are fastest on it: in bf16, channels last; float32 gains too little by that."""
     if config.precision == "bf16" and batch.dim() == 4:
@@ -95,21 +110,8 @@ def _laid_out(batch: Tensor, config: TrainingConfig) -> Tensor:
     return batch
 
 
-def make_fabric(device: str, precision: str = "float32") -> Any:
-    """The training engine on a device; its forward and backward passes are of a precision that a config names."""
-    import logging
-
-    from lightning_fabric import Fabric
-
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    try:
-        return Fabric(accelerator=device, devices=1, precision="bf16-mixed" if precision == "bf16" else "32-true")
-    except (RuntimeError, ValueError) as error:
-        raise RunError(f"The device {device!r} cannot be used ({error}); set device to auto or cpu.") from error
-
-
 def _tensorboard(run: Run) -> Any:
-    if not run.config.tensorboard:
+    if not run.config.tensorboard or not processes.first():
         return None
     try:
         from torch.utils.tensorboard import SummaryWriter

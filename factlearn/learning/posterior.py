@@ -17,7 +17,7 @@ from factlearn.learning.facts import FactProblem
 from factlearn.learning.problem import Judgement, Preparation, Problem, StageData
 from factlearn.learning.runs import Run
 from factlearn.lifelong.strategy import Learner
-from factlearn.models.inputs import in_order, open_inputs
+from factlearn.models.inputs import open_inputs, shared_in_order
 from factlearn.models.network import TwoPartModel
 from factlearn.models.posterior import PosteriorEmbedder, build_posterior
 from factlearn.models.preprocess import View
@@ -72,7 +72,7 @@ class PosteriorProblem(FactProblem):
     def prepare(self, number: int, stage: Sequence[int], data: StageData) -> Preparation:
         """Open the stage's heads."""
         suffix = self.model.suffix
-        suffix.fit(in_order(data.inputs, self.config.evaluation.batch_size))
+        suffix.fit(shared_in_order(data.inputs, self.config.evaluation.batch_size))
         suffix.answers = "scores"
         head = suffix.learn_heads(stage)
         about = super().prepare(number, stage, data).learner

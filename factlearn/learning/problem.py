@@ -21,7 +21,7 @@ from factlearn.learning.config import RunConfig, TrainingConfig
 from factlearn.learning.runs import Run, load_tensors
 from factlearn.learning.seeds import seed_initial_weights
 from factlearn.lifelong.strategy import Learner
-from factlearn.models.inputs import Inputs, Reiterable, in_order, open_inputs
+from factlearn.models.inputs import Inputs, Reiterable, in_order, open_inputs, shared_in_order
 from factlearn.models.network import TwoPartModel
 from factlearn.models.preprocess import View
 from factlearn.progress import say
@@ -39,8 +39,11 @@ class StageData(Protocol):
     def loss(self, outputs: Any, *targets: Tensor) -> Tensor:
         """How far the outputs of a batch are from its targets."""
 
-    def labelled_batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Every image once, in its order, with its target and the number of its fact or class among all of the run."""
+    def labelled_batches(self, batch_size: int, read: Any = in_order) -> Iterator[Any]:
+        """Every image once, in its order, with its target and the number of its fact or class among all of the run.
+
+        Read by `in_order` or, where processes share the batches, by `shared_in_order`.
+        """
 
 
 @dataclass(frozen=True)
@@ -216,18 +219,19 @@ class Problem(ABC):
         """Set a learner up to measure importance on named facts or classes, or (None) on images of any kind."""
         return learner
 
-    def importance_batches(self, stage: Sequence[int], data: StageData) -> Iterator[Any]:
+    def importance_batches(self, stage: Sequence[int], data: StageData, read: Any = in_order) -> Iterator[Any]:
         """Batches of the images that a stage's importance is measured on, as the config's strategy says.
 
         The training images come with their targets, which only the empirical Fisher looks at; all others without.
+        Read as by `StageData.labelled_batches`.
         """
         size = self.config.evaluation.batch_size
         sources = [self._importance_source(task) for task in stage]
         for source in dict.fromkeys(sources):
             if source in ("train", "both"):
-                yield from data.labelled_batches(size)
+                yield from data.labelled_batches(size, read)
             if source != "train":
-                yield from in_order(self.images_of(source, stage), size)
+                yield from read(self.images_of(source, stage), size)
 
     def _importance_source(self, task: int) -> Any:
         """Where the config has a task's importance measured; if all those photos are gone, on its training images."""
@@ -273,7 +277,8 @@ class Problem(ABC):
     def batches_of(self, source: Any) -> Reiterable[Tensor]:
         """The images of a source as batches that can be read again and again."""
         inputs = self.images_of(source)
-        return Reiterable(lambda: in_order(inputs, self.config.evaluation.batch_size))
+        size = self.config.evaluation.batch_size
+        return Reiterable(lambda: in_order(inputs, size), lambda: shared_in_order(inputs, size))
 
 
 def augmentation_views(config: TrainingConfig) -> list[View]:

@@ -15,7 +15,8 @@
         stage.json               written last: a stage without it is not finished
     checkpoint/            the middle of a stage: model, optimizer, position; replaced whole
 
-Every file is written atomically. A run that was killed resumes from its last checkpoint.
+Every file is written atomically. A run that was killed resumes from its last checkpoint. Of several processes that
+learn together, the first one alone writes.
 """
 
 import json
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
+from factlearn import processes
 from factlearn.data.tasks import TaskSplit
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write, write_json
@@ -291,6 +293,8 @@ class Run:
         record: dict[str, Any],
     ) -> None:
         """Keep what a stage left, one safetensors file per name; the folder appears whole."""
+        if not processes.first():
+            return
         with atomic_directory(self.stage_folder(stage)) as folder:
             for name, tensors in files.items():
                 save_tensors(tensors, folder / f"{name}.safetensors")
@@ -321,12 +325,14 @@ class Run:
 
     def log(self, **values: Any) -> None:
         """Add a line to the metrics."""
+        if not processes.first():
+            return
         with open(self.metrics_path, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(values, allow_nan=False) + "\n")
 
     def rewind_metrics(self, lines: int) -> None:
         """Drop what was logged after a checkpoint, before resuming from it."""
-        if self.metrics_path.exists():
+        if processes.first() and self.metrics_path.exists():
             kept = self.metrics_path.read_text(encoding="utf-8").splitlines(keepends=True)[:lines]
             with atomic_write(self.metrics_path) as stream:
                 stream.writelines(kept)
@@ -343,6 +349,8 @@ class Run:
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep the middle of a stage, in place of the one before."""
+        if not processes.first():
+            return
         with atomic_directory(self.folder / "checkpoint") as folder:
             save_tensors(checkpoint.module, folder / "model.safetensors")
             save_tensors(checkpoint.optimizer, folder / "optimizer.safetensors")

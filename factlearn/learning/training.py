@@ -8,15 +8,18 @@ from typing import Any
 
 import torch
 
+from factlearn import processes
 from factlearn.data.checking import listed, problems_of
-from factlearn.errors import FactlearnError, ImageError, RunError
+from factlearn.errors import FactlearnError, ImageError, ProcessLost, RunError
 from factlearn.learning.config import RunConfig, load_config
-from factlearn.learning.loop import learn_stage, make_fabric
+from factlearn.learning.engine import make_fabric
+from factlearn.learning.loop import learn_stage
 from factlearn.learning.problem import Problem, problem_class
 from factlearn.learning.runs import Run, load_tensors, save_tensors
 from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Strategy
+from factlearn.models.random_layers import share_random_layers
 from factlearn.progress import say
 
 
@@ -24,6 +27,8 @@ def train(
     config: RunConfig | Path | str, out: Path | str, *, resume: bool = False, stop_after: int | None = None
 ) -> Run:
     """Learn the tasks that a config describes, one after the other, and leave a run directory.
+
+    Within `factlearn.learning.engine.together` several processes do so, all of which call this; the first one writes.
 
     Args:
         config: of facts or of classes, or a YAML file.
@@ -48,18 +53,28 @@ def train(
         problem = problem_class(config).resumed(run)
     else:
         problem = problem_class(config).plan(config)
-        with Run.beginning(out, config) as run:
-            about = problem.save(run)
-            save_tensors(dict(problem.model.prefix.state_dict()), run.folder / "frozen.safetensors")
-            run.describe(data_fingerprint=problem.fingerprint, threads=torch.get_num_threads(), **about)
+        begun = _begin(out, config, problem) if processes.first() else None
+        processes.wait()
+        run = begun or Run.open(out)
     try:
         learn_tasks(run, problem, stop_after=stop_after)
+    except ProcessLost:
+        raise
     except FactlearnError as error:
         if not resume and not run.metrics():
-            shutil.rmtree(run.folder)  # nothing was learned; the next try may use the same place
+            shutil.rmtree(run.folder, ignore_errors=True)  # nothing was learned; the next try may use the same place
         if isinstance(error, ImageError):
             raise _all_unreadable(problem, error) from error
         raise
+    return run
+
+
+def _begin(out: Path, config: RunConfig, problem: Problem) -> Run:
+    """A new run directory."""
+    with Run.beginning(out, config) as run:
+        about = problem.save(run)
+        save_tensors(dict(problem.model.prefix.state_dict()), run.folder / "frozen.safetensors")
+        run.describe(data_fingerprint=problem.fingerprint, threads=torch.get_num_threads(), **about)
     return run
 
 
@@ -114,7 +129,9 @@ def learn_more(run: Run, names: Sequence[str] = (), *, count: int | None = None)
     problem = problem_class(run.config).resumed(run)
     order = [name for name in tasks if name in learned] + chosen
     problem.reorder(order + [name for name in tasks if name not in order])
-    problem.save_tasks(run)
+    processes.wait()  # all have read the tasks in their old order
+    if processes.first():
+        problem.save_tasks(run)
     learn_tasks(run, problem, stop_after=finished + len(chosen))
     return run
 
@@ -133,7 +150,7 @@ def how_to_add(run: Run) -> str:
 
 def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) -> None:
     """Learn the stages that are not finished yet, of the first `stop_after` if that is given."""
-    fabric = make_fabric(run.config.device, run.config.training.precision)
+    fabric = make_fabric(run.config)
     strategy = make_strategy(run.config.strategy)
     stages = _stages(run, problem, strategy)
     until = len(stages) if stop_after is None else min(stop_after, len(stages))
@@ -141,8 +158,9 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
     if finished >= until:
         say(f"Nothing to do: {run.folder} has learned {finished} of {len(stages)} stages already.")
         return
-    problem.check_photos(stages[finished:until])
     model = problem.model
+    share_random_layers(model.suffix)
+    problem.check_photos(stages[finished:until])
     if finished:
         folder = run.stage_folder(finished)
         problem.load_learned(load_tensors(folder / "model.safetensors"))
@@ -161,6 +179,7 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
         if number == len(stages):
             strategy.after_sequence(learner)
         finish_stage(run, problem, strategy, number, learned, started, memory, prepared.record)
+        processes.wait()  # the others read what the first has written
 
 
 def _stages(run: Run, problem: Problem, strategy: Strategy) -> list[list[int]]:
@@ -193,6 +212,7 @@ def finish_stage(
         about: more for the stage's record.
     """
     judged = problem.judge(learned)
+    processes.wait()  # all have read what the run says of earlier stages
     run.log(event="evaluation", stage=number, **judged.evaluation.headline())
     model = problem.model
     files = {"model": dict(model.suffix.state_dict()), "strategy": strategy.state(), "outputs": judged.outputs}

@@ -23,6 +23,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from factlearn import processes
 from factlearn.lifelong.config import Strength
 from factlearn.lifelong.features import FeatureTap, output_layers, tapped
 from factlearn.lifelong.gradients.forward import ready, split, untouched
@@ -81,7 +82,9 @@ class Drift(LwF):
         with torch.no_grad():
             self.teacher(inputs)
         new, old = (tap.take() for tap in self._taps)
-        moved: Tensor = (new - old).square().sum() / old.square().sum().clamp_min(1e-12)
+        length = old.square().sum()
+        processes.add_up(length)  # the loop weighs what each process returns as a mean over its rows
+        moved: Tensor = (new - old).square().sum() / length.clamp_min(1e-12) / processes.weight()
         return self.strength * moved
 
     def after_task(self, learner: Learner) -> None:
@@ -108,7 +111,7 @@ def fit_drift(pairs: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """The affine map from features before a task to those after it, and the covariance of what it leaves unexplained.
 
     Args:
-        pairs: batches of features of the same images, before and after.
+        pairs: batches of features of the same images, before and after; of several processes each has its own.
 
     Returns:
         [features + 1, features] and [features, features], in float64.
@@ -118,6 +121,7 @@ def fit_drift(pairs: Iterator[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         old = before.cpu().to(WIDE)
         rows, moved = with_one(old), after.cpu().to(WIDE) - old
         gram, cross, square = gram + rows.T @ rows, cross + rows.T @ moved, square + moved.T @ moved
+    gram, cross, square = (processes.total(each) for each in (gram, cross, square))
     count = float(gram[-1, -1])
     change = torch.zeros_like(cross)
     if gram[:-1, :-1].any():
@@ -143,12 +147,12 @@ def moved_sums(sums: Sums, drift: Tensor, residual: Tensor) -> Sums:
 
 
 def _before_and_after(learner: Learner, teacher: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
-    """The features of the task's images, batch by batch, by the old network and by the new one."""
+    """The features of this process's share of the task's images, batch by batch, by the old network and the new."""
     module = learner.module
     name = output_layers(teacher, next(iter(learner.inputs)))[0]
     layers = [each.get_submodule(name) for each in (teacher, module)]
     with untouched(module), torch.no_grad(), tapped(layers[0]) as old, tapped(layers[1]) as new:
-        for batch in learner.inputs:
+        for batch in learner.own_inputs():
             inputs = ready(split(batch)[0], module)
             teacher(inputs)
             module(inputs)

@@ -12,12 +12,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from factlearn import processes
 from factlearn.lifelong.autoencoder import Encoder, fit_encoder
 from factlearn.lifelong.features import FeatureTap, output_layers, tapped
 from factlearn.lifelong.gradients.forward import ready, split, untouched
 from factlearn.lifelong.lwf import DistillationConfig, LwF
 from factlearn.lifelong.registry import method
 from factlearn.lifelong.strategy import Learner, group_of, labelled
+from factlearn.processes import Elsewhere
 
 
 class EBLLConfig(DistillationConfig):
@@ -132,10 +134,13 @@ class EBLL(LwF):
 
 
 def _features(learner: Learner, layer: nn.Module) -> Tensor:
-    """The features of all the task's images."""
-    rows = []
+    """The features of all the task's images; several processes share the work."""
+    rows: list[Tensor | Elsewhere] = []
     with tapped(layer) as tap, untouched(learner.module), torch.no_grad():
-        for batch in learner.inputs:
+        for batch in processes.shared(learner.inputs):
+            if isinstance(batch, Elsewhere):
+                rows.append(batch)
+                continue
             learner.module(ready(split(batch)[0], learner.module))
             rows.append(tap.take())
-    return torch.cat(rows)
+    return processes.whole(rows, like=next(learner.module.parameters()))

@@ -30,6 +30,7 @@ from factlearn.lifelong.gradients.layers import Layer
 from factlearn.lifelong.gradients.local import LocalTrace
 from factlearn.lifelong.gradients.tracing import SamplesMixed, SamplesUnclear, Trace
 from factlearn.lifelong.measures import Measure, measure_named
+from factlearn.processes import Elsewhere
 
 _LARGE = 1 << 26  # bytes of parameters above which reallocating memory for every gradient costs more than keeping it
 
@@ -116,6 +117,12 @@ class Estimator:
         self.importance = _beginning(self.parameters, start)
         self._general = GeneralPath(model)
         self._generator = torch.Generator().manual_seed(seed)
+        self._passed: list[int] = []
+
+    def pass_over(self, samples: int) -> None:
+        """Leave out a batch that another process measures, and the random labels that it draws there."""
+        if self.measure.random:
+            self._passed.append(samples)
 
     def update(self, batch: Any, weights: Tensor | None = None) -> Importance:
         """Add the importance of each input in `batch`; sample k counts `weights[k]` times.
@@ -156,6 +163,9 @@ class Estimator:
         for name in trace.general:
             del accumulator.uses[name]
         del raw
+        for samples in self._passed:
+            list(self.measure.seeds(output.new_zeros(samples, output.shape[1]), None, self._generator))
+        self._passed.clear()
         seeds = self._weighted(self.measure.seeds(output.detach(), target, self._generator), weights)
         if trace.general:
             kept = list(seeds)
@@ -217,7 +227,7 @@ def estimate(
     Args:
         model: any module; it is measured in eval mode and left as it was.
         batches: tensors with one sample per row, or tuples that start with one (then targets, which only the empirical
-            Fisher uses).
+            Fisher uses). Of those that other processes take, `processes.shared` tells the size alone.
         measure: "mas", "mas-vector", "local", "fisher", "fisher-sampled", "fisher-empirical", or a measure from
             `factlearn.lifelong.measures` with its own settings.
         parameters: names of the parameters to measure; by default all that require a gradient.
@@ -238,6 +248,9 @@ def estimate(
     large = sum(4 * parameter.numel() for parameter in estimator.parameters.values()) > _LARGE
     with freed_memory_kept() if large else nullcontext():
         for batch in batches:
+            if isinstance(batch, Elsewhere):
+                estimator.pass_over(batch.samples)
+                continue
             estimator.update(batch)
             if progress is not None:
                 progress(len(forward.split(batch)[0]))

@@ -26,6 +26,7 @@ class Measure(Protocol):
         reduction: how a sample's gradient is made non-negative.
         local: whether it is about each layer's own output, not the network's.
         scores: whether the network's output must be class scores, one vector per sample.
+        random: whether seeds are drawn at random.
     """
 
     @property
@@ -34,6 +35,8 @@ class Measure(Protocol):
     def local(self) -> bool: ...
     @property
     def scores(self) -> bool: ...
+    @property
+    def random(self) -> bool: ...
 
     def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
         """Gradients at `output`, which has one row per sample with all its output values."""
@@ -46,6 +49,7 @@ class SquaredNorm:
     reduction: ClassVar[Reduction] = "absolute"
     local: ClassVar[bool] = False
     scores: ClassVar[bool] = False
+    random: ClassVar[bool] = False
 
     def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
         """One seed: the gradient of `||F(x)||^2` at the output is `2 F(x)`."""
@@ -59,6 +63,7 @@ class EveryOutput:
     reduction: ClassVar[Reduction] = "absolute"
     local: ClassVar[bool] = False
     scores: ClassVar[bool] = False
+    random: ClassVar[bool] = False
 
     def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
         """One seed per output."""
@@ -76,6 +81,7 @@ class Local:
     reduction: ClassVar[Reduction] = "absolute"
     local: ClassVar[bool] = True
     scores: ClassVar[bool] = False
+    random: ClassVar[bool] = False
 
     def seeds(self, output: Tensor, target: Tensor | None, generator: torch.Generator) -> Iterator[Tensor]:
         """None: nothing is sent back through the network."""
@@ -115,6 +121,11 @@ class Fisher:
     def of(cls, labels: Labels, output: Output) -> Self:
         """The Fisher of a network with this kind of output."""
         return cls(labels, "categorical" if output == "scores" else "gaussian")
+
+    @property
+    def random(self) -> bool:
+        """Only sampled labels are drawn."""
+        return self.labels == "sampled"
 
     @property
     def scores(self) -> bool:

@@ -22,6 +22,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from factlearn import processes
 from factlearn.errors import ModelError
 from factlearn.lifelong.config import MethodConfig
 from factlearn.lifelong.features import output_layers, tapped
@@ -113,9 +114,12 @@ class Ridge(Strategy):
         solution = self._scores(len(self.sums))
         new = self.unlikely.new_zeros(len(self.sums) - len(self.unlikely), len(TEMPERATURES))
         self.unlikely = torch.cat([self.unlikely, new])
+        if not processes.first():  # what was there before counts once
+            self.unlikely = torch.zeros_like(self.unlikely)
         for features, labels in self._labelled_features(learner):
             scores = solution.left_out(features.cpu(), torch.eye(len(self.sums))[labels])
             self.unlikely.index_add_(0, labels.cpu(), unlikeliness(scores, labels.cpu()), alpha=sign)
+        self.unlikely = processes.total(self.unlikely)
 
     def solve(self, learner: Learner) -> None:
         """Write the solution for all images so far into the output layers."""
@@ -155,7 +159,10 @@ class Ridge(Strategy):
         return self.sums.moments(labels).plus(self.protected.moments(labels), self.weight - 1)
 
     def _labelled_features(self, learner: Learner) -> Iterator[tuple[Tensor, Tensor]]:
-        """The features of all the learner's images and the numbers of their labels, with room made for those."""
+        """The features of the learner's images and the numbers of their labels, with room made for those.
+
+        Of several processes that learn together, each gets those of its own share of the images.
+        """
         for features, targets, numbers in _triples(learner, layers_of(learner)):
             labels = numbers
             if learner.targets is not None:
@@ -249,10 +256,10 @@ def _write(layer: nn.Linear, weights: Tensor) -> None:
 
 
 def _triples(learner: Learner, layers: Collection[nn.Linear]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Features, targets and label numbers of all the learner's images, batch by batch."""
+    """Features, targets and label numbers of this process's share of the learner's images, batch by batch."""
     module = learner.module
     with untouched(module), torch.no_grad(), tapped(next(iter(layers))) as tap:
-        for batch in learner.inputs:
+        for batch in learner.own_inputs():
             inputs, targets = split(batch)
             if targets is None:
                 raise ModelError("ridge needs targets: give batches as (inputs, targets, label numbers).")

@@ -16,15 +16,17 @@ When an interrupted task is resumed, `load_state` is called first and `before_ta
 at the start of the task must then come from its state, because theta has changed since.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from factlearn import processes
 from factlearn.errors import ModelError
-from factlearn.lifelong.importance import estimate
+from factlearn.lifelong.importance import Importance, estimate
 from factlearn.lifelong.measures import Measure, Output
 from factlearn.lifelong.memory import Memory, bytes_of, tensors_in
 
@@ -42,7 +44,8 @@ class Learner:
         task: number of the task being learned, from 0.
         inputs: batches to look at after the task, as `module` takes them, by default the task's training images; a
             batch may be a tuple with the targets, which only the empirical Fisher and ridge need, and the number of
-            each image's label (fact or class) among all of the sequence, which only ridge needs.
+            each image's label (fact or class) among all of the sequence, which only ridge needs. Of several processes
+            that learn together, every one has all of them.
         output: what the outputs are: unnormalised class scores, or a point in an embedding space.
         epoch: number of the current epoch of the task, from 0; the loop keeps it up to date.
         head: names of the parameters that belong to this task alone; empty where tasks share all.
@@ -80,9 +83,16 @@ class Learner:
             rates.update({id(parameter): rate for parameter in group["params"]})
         return {name: rates[id(parameter)] for name, parameter in self.parameters().items()}
 
+    def own_inputs(self) -> Iterator[Any]:
+        """The batches of `inputs` that this process takes: all of them, unless several learn together."""
+        return processes.own(processes.shared(self.inputs))
+
     def importance(self, measure: str | Measure) -> dict[str, Tensor]:
-        """How important each parameter is on `inputs`."""
-        return estimate(self.measured or self.module, self.inputs, measure, seed=self.task).mean()
+        """How important each parameter is on `inputs`; several processes share them and add up what they find."""
+        found = estimate(self.measured or self.module, processes.shared(self.inputs), measure, seed=self.task)
+        sums = {name: processes.total(each) for name, each in found.sums.items()}
+        count = processes.total(torch.tensor(found.count, dtype=torch.float64))
+        return Importance(sums, float(count)).mean()
 
 
 class Strategy:

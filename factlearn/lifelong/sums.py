@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from factlearn import processes
 from factlearn.errors import ModelError
 
 WIDE = torch.float64
@@ -80,25 +81,51 @@ class Sums:
             self.groups = torch.cat([self.groups, groups[-new:].cpu().to(torch.int64)])
 
     def add(self, pairs: Iterable[tuple[Tensor, Tensor]], *, sign: int = 1) -> None:
-        """Add images, as batches of features and the labels' numbers; `sign=-1` takes them out again."""
-        raw = {}
+        """Add images, as batches of features and the labels' numbers; `sign=-1` takes them out again.
+
+        Of several processes that learn together, each has other images; all get the sums over all of them.
+        """
+        raw: dict[int, Tensor] = {}
         before = {group: self._total(group) for group in self.scatter}
+        if not processes.first():  # what was there before counts once
+            self.totals, before = torch.zeros_like(self.totals), {}
         for features, numbers in pairs:
             rows, labels = with_one(features.cpu().to(WIDE)), numbers.cpu()
             self.totals.index_add_(0, labels, rows, alpha=sign)
             for group in self.groups[labels].unique().tolist():
                 chosen = rows[self.groups[labels] == group]
                 if group not in raw:
-                    raw[group] = _square(rows.shape[1] - 1)
-                    if group in before:
-                        raw[group] += _uncentre(unpacked(self.scatter[group]), before[group], 1)
+                    raw[group] = self._raw(group, before)
                 raw[group].addmm_(chosen[:, :-1].T, chosen[:, :-1], alpha=sign)
+        if processes.count() > 1:
+            self._add_up(raw, before)
         for group, square in raw.items():
             total = self._total(group)
             if total[-1] > 0:
                 self.scatter[group] = packed(_uncentre(square, total, -1))
             else:
                 self.scatter.pop(group, None)
+
+    def _raw(self, group: int, before: dict[int, Tensor]) -> Tensor:
+        """The raw second moments of the images of a group that were there before, with these totals."""
+        square = _square(self.totals.shape[1] - 1)
+        if group in before:
+            square += _uncentre(unpacked(self.scatter[group]), before[group], 1)
+        return square
+
+    def _add_up(self, raw: dict[int, Tensor], before: dict[int, Tensor]) -> None:
+        """Add the other processes' totals and raw moments, of labels and groups that only they may have seen."""
+        labels, width = processes.largest(torch.tensor(self.totals.shape)).tolist()
+        totals, groups = torch.zeros(labels, width, dtype=WIDE), torch.zeros(labels, dtype=torch.int64)
+        totals[: len(self), : self.totals.shape[1]] = self.totals
+        groups[: len(self)] = self.groups
+        self.totals, self.groups = processes.total(totals), processes.largest(groups)
+        known = self.groups.unique()
+        changed = processes.largest(torch.tensor([int(group in raw) for group in known.tolist()]))
+        for group in known[changed > 0].tolist():
+            square = raw[group] if group in raw else self._raw(group, before)
+            processes.add_up(square)
+            raw[group] = square
 
     def moments(self, chosen: Tensor | None = None) -> Moments:
         """The raw moments of the labels of some groups (a mask over labels that is constant on groups), or of all."""

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from factlearn import processes
 from factlearn.errors import RunError
 from factlearn.files import atomic_write, fingerprint, sha256_file, write_json
 from factlearn.models.decoding import image_batches
@@ -62,11 +63,20 @@ class ActivationStore:
         self._keys: dict[Path, str] = {}
 
     def rows(self, paths: Sequence[Path], view: View = PLAIN, batch_size: int = 64) -> StoredRows:
-        """The activations of the images under the view, computing and keeping what is missing."""
+        """The activations of the images under the view, computing and keeping what is missing.
+
+        The processes of a machine share what is missing; each keeps a segment.
+        """
         keys = [self._image_key(path) for path in paths]
         store = self.folder / fingerprint(self._prefix, self._preprocess.name, view.name)
         names, index = self._read(store)
         missing = {key: path for key, path in zip(keys, paths, strict=True) if key not in index}
+        if processes.count() > 1:
+            processes.wait()  # all have seen what is missing before one of them adds to it
+            self._compute(store, _share(missing, batch_size), view, batch_size)
+            processes.wait()
+            names, index = self._read(store)
+            missing = {key: path for key, path in missing.items() if key not in index}
         if missing:
             self._compute(store, missing, view, batch_size)
             names, index = self._read(store)
@@ -87,6 +97,8 @@ class ActivationStore:
         return names, index
 
     def _compute(self, store: Path, missing: dict[str, Path], view: View, batch_size: int) -> None:
+        if not missing:
+            return
         name = secrets.token_hex(8)
         device = self._model.device
         try:
@@ -106,6 +118,11 @@ class ActivationStore:
         except OSError as error:
             raise RunError(f"The activations could not be kept in {store} ({error}); free some space.") from error
         write_json(store / f"{name}.json", list(missing))
+
+
+def _share(missing: dict[str, Path], batch_size: int) -> dict[str, Path]:
+    """This process's part of the images: whole batches, so that they are computed as in one process."""
+    return {key: path for place, (key, path) in enumerate(missing.items()) if processes.takes_here(place // batch_size)}
 
 
 def _write_header(stream: object, shape: tuple[int, ...]) -> None:

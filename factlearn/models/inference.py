@@ -1,6 +1,6 @@
 """What a network says of images: the one place where trained networks are asked."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,33 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from factlearn import processes
 from factlearn.errors import ImageError
 from factlearn.models.classifier import MultiHeadSuffix
 from factlearn.models.decoding import image_batches
-from factlearn.models.inputs import Inputs, in_order
+from factlearn.models.inputs import Inputs, shared_in_order
 from factlearn.models.network import LearningPart, TwoPartModel
 from factlearn.models.preprocess import Preprocess
+from factlearn.processes import Elsewhere
 
 Labels = NDArray[np.int64]
 
 
 @torch.inference_mode()
 def embed_inputs(module: LearningPart, inputs: Inputs, batch_size: int) -> NDArray[np.float32]:
-    """Vectors [N, 3, D] of inputs of the learning part, in their order."""
+    """Vectors [N, 3, D] of inputs of the learning part, in their order; processes share the work."""
+    return _rows(module, module, inputs, batch_size).numpy()
+
+
+def _rows(module: LearningPart, compute: Callable[[Tensor], Tensor], inputs: Inputs, batch_size: int) -> Tensor:
+    """One row of float32 for each input, in their order; processes share the batches."""
     device = next(module.parameters()).device
     module.eval()
-    return np.concatenate([module(batch.to(device)).float().cpu().numpy() for batch in in_order(inputs, batch_size)])
+    parts = (
+        batch if isinstance(batch, Elsewhere) else compute(batch.to(device)).float().cpu()
+        for batch in shared_in_order(inputs, batch_size)
+    )
+    return processes.whole(parts, like=torch.zeros(0))
 
 
 @torch.inference_mode()
@@ -60,25 +71,21 @@ def embed_images(
 def predict_task(
     module: MultiHeadSuffix, inputs: Inputs, task: int, learned: int, batch_size: int
 ) -> tuple[list[Labels], list[NDArray[np.float32]]]:
-    """What the first `learned` heads say of one task's images.
+    """What the first `learned` heads say of one task's images; processes share the work.
 
     Returns:
         The class that the task's own head gives, the task whose head is the most confident and the class it gives;
         and the scores of each head [N, classes].
     """
-    device = next(module.parameters()).device
-    module.eval()
-    parts: list[tuple[Labels, ...]] = []
-    said: list[list[NDArray[np.float32]]] = []
-    for batch in in_order(inputs, batch_size):
-        scores = module.task_scores(module.features(batch.to(device)), learned)
-        free_task, free_class = _most_confident(scores)
-        if module.one_head:  # nobody needs to be told the task
-            free_task = torch.full_like(free_task, task)
-        parts.append(tuple(each.cpu().numpy() for each in (scores[task].argmax(1), free_task, free_class)))
-        said.append([head.float().cpu().numpy() for head in scores])
-    answers, heads = ([np.concatenate(column) for column in zip(*each, strict=True)] for each in (parts, said))
-    return answers, heads
+    heads = [module.heads[0]] * learned if module.one_head else list(module.heads)[:learned]
+    widths: list[int] = [head.out_features for head in heads]  # type: ignore[misc]
+    said = _rows(module, lambda b: torch.cat(module.task_scores(module.features(b), learned), 1), inputs, batch_size)
+    scores = [each.contiguous() for each in said.split(widths, dim=1)]
+    free_task, free_class = _most_confident(scores)
+    if module.one_head:  # nobody needs to be told the task
+        free_task = torch.full_like(free_task, task)
+    answers = [each.numpy() for each in (scores[task].argmax(1), free_task, free_class)]
+    return answers, [head.numpy() for head in scores]
 
 
 def _most_confident(scores: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -126,17 +133,14 @@ def nearest_mean_accuracy(
     device = next(module.parameters()).device
     module.eval()
     means = torch.zeros(int(train_labels.max()) + 1, module.width, device=device)
-    start = 0
-    for features in _unit_features(module, train, batch_size):
-        labels = torch.from_numpy(train_labels[start : start + len(features)]).to(device)
-        means.index_add_(0, labels, features)
-        start += len(features)
-    means = F.normalize(means, dim=1)
-    found = [(features @ means.T).argmax(1).cpu().numpy() for features in _unit_features(module, test, batch_size)]
-    return float(np.mean(np.concatenate(found) == test_labels))
+    labels = torch.from_numpy(train_labels).split(batch_size)
+    for batch, own in zip(shared_in_order(train, batch_size), labels, strict=True):
+        if not isinstance(batch, Elsewhere):
+            means.index_add_(0, own.to(device), _unit_features(module, batch.to(device)))
+    means = F.normalize(processes.total(means), dim=1)
+    found = _rows(module, lambda batch: (_unit_features(module, batch) @ means.T).argmax(1), test, batch_size)
+    return float(np.mean(found.numpy() == test_labels))
 
 
-def _unit_features(module: LearningPart, inputs: Inputs, batch_size: int) -> Iterator[Tensor]:
-    device = next(module.parameters()).device
-    for batch in in_order(inputs, batch_size):
-        yield F.normalize(module.features(batch.to(device)), dim=1)
+def _unit_features(module: LearningPart, inputs: Tensor) -> Tensor:
+    return F.normalize(module.features(inputs), dim=1)

@@ -12,11 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from factlearn import processes
 from factlearn.models.activations import ActivationStore
 from factlearn.models.decoding import ahead
 from factlearn.models.network import TwoPartModel
 from factlearn.models.pixels import PIXELS
 from factlearn.models.preprocess import PLAIN, Preprocess, View
+from factlearn.processes import Elsewhere
 
 Positions = NDArray[np.int64]
 _BATCH = 64
@@ -88,16 +90,43 @@ class DecodedInputs:
 
 def in_order(inputs: Inputs, batch_size: int) -> Iterator[Tensor]:
     """Every image once, in its order, under the plain view."""
+    return inputs.batches((chunk, np.zeros_like(chunk)) for chunk in _chunks(inputs, batch_size))
+
+
+def shared_in_order(inputs: Inputs, batch_size: int) -> Iterator[Tensor | Elsewhere]:
+    """The batches of `in_order` that this process takes; those that others take are not read."""
+    chunks = list(_chunks(inputs, batch_size))
+    taken = [chunk for place, chunk in enumerate(chunks) if processes.takes(place)]
+    batches = iter(inputs.batches((chunk, np.zeros_like(chunk)) for chunk in taken))
+    for place, chunk in enumerate(chunks):
+        yield next(batches) if processes.takes(place) else Elsewhere(len(chunk))
+
+
+def labelled(
+    read: Callable[[Inputs, int], Iterator[Any]], inputs: Inputs, batch_size: int, *columns: Tensor
+) -> Iterator[Any]:
+    """What `in_order` or `shared_in_order` reads, each batch with its rows of the columns."""
+    for batch, *rows in zip(read(inputs, batch_size), *(each.split(batch_size) for each in columns), strict=True):
+        yield batch if isinstance(batch, Elsewhere) else (batch, *rows)
+
+
+def _chunks(inputs: Inputs, batch_size: int) -> Iterator[Positions]:
     starts = range(0, len(inputs), batch_size)
-    positions = (np.arange(start, min(start + batch_size, len(inputs))) for start in starts)
-    return inputs.batches((chunk, np.zeros_like(chunk)) for chunk in positions)
+    return (np.arange(start, min(start + batch_size, len(inputs))) for start in starts)
 
 
 class Reiterable(Iterable[Item]):
-    """An iterable that starts anew each time, from a function that gives an iterator."""
+    """An iterable that starts anew each time, from a function that gives an iterator.
 
-    def __init__(self, start: Callable[[], Iterator[Item]]) -> None:
+    Args:
+        start: begins with the first item.
+        share: begins with the first, too, and has `Elsewhere` for those that other processes take.
+    """
+
+    def __init__(self, start: Callable[[], Iterator[Item]], share: Callable[[], Iterator[Any]] | None = None) -> None:
         self._start = start
+        if share:
+            self.share = share
 
     def __iter__(self) -> Iterator[Item]:
         return self._start()
@@ -137,11 +166,19 @@ def open_inputs(
 
 
 def shuffled(inputs: Inputs, views: int, seed: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Every image once, in random order, each under a random view: batches, and the images' places in the list."""
+    """Every image once, in random order, each under a random view: batches, and the images' places in the list.
+
+    Of several processes that learn together, each gets its rows of the same batches.
+    """
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(inputs))
     drawn = generator.integers(views, size=len(order))
     cuts = range(batch_size, len(order), batch_size)
-    requests = list(zip(np.split(order, cuts), np.split(drawn, cuts), strict=True))
+    requests = [_own_rows(*batch) for batch in zip(np.split(order, cuts), np.split(drawn, cuts), strict=True)]
     for (positions, _), batch in zip(requests, inputs.batches(requests), strict=True):
         yield batch, torch.from_numpy(positions)
+
+
+def _own_rows(positions: Positions, views: Positions) -> tuple[Positions, Positions]:
+    rows = processes.rows_of(len(positions))
+    return positions[rows], views[rows]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
+from factlearn import processes
 from factlearn.errors import ModelError
 from factlearn.files import fingerprint
 from factlearn.models.config import ModelConfig
@@ -48,7 +49,7 @@ class Standardise(nn.Module):
         return bool((self.deviation > 0).all())
 
     def fit(self, batches: Iterable[Tensor]) -> None:
-        """Measure the statistics on features."""
+        """Measure the statistics on features, of which every process has a share."""
         total, squares, count = torch.zeros_like(self.mean, dtype=torch.float64), torch.zeros(len(self.widths)), 0
         squares = squares.to(total)
         for batch in batches:
@@ -56,6 +57,8 @@ class Standardise(nn.Module):
             total += taken.sum(0)
             squares += torch.stack([part.square().sum() for part in taken.split(self.widths, dim=1)])
             count += len(batch)
+        total, squares = processes.total(total), processes.total(squares)
+        count = int(processes.total(torch.tensor(count)))
         mean = total / max(count, 1)
         parts = mean.split(self.widths)
         variances = squares / max(count, 1) - torch.stack([part.square().sum() for part in parts])
@@ -132,14 +135,19 @@ class LearningPart(nn.Module):
                     layer.eval()
         return self
 
-    def fit(self, inputs: Iterable[Tensor]) -> None:
-        """Fix the statistics that the features are standardised by, from the first images to be learned."""
+    def fit(self, inputs: Iterable[Any]) -> None:
+        """Fix the statistics that the features are standardised by, from the first images to be learned.
+
+        Args:
+            inputs: this process's share of them.
+        """
         if self.standardise is None or self.standardise.fitted:
             return
         self.eval()
         with torch.no_grad():
             device = self.standardise.mean.device
-            self.standardise.fit(self.pool(self.convolutions(batch.to(device))) for batch in inputs)
+            batches = (batch.to(device) for batch in processes.own(inputs))
+            self.standardise.fit(self.pool(self.convolutions(batch)) for batch in batches)
 
     def features(self, activations: Tensor) -> Tensor:
         """Activations of the frozen prefix (or images, if nothing is frozen) to what the output layers see."""

@@ -48,7 +48,7 @@ def test_images_of_equal_name_in_another_folder_do_not_replace_each_other(run, t
 
 def test_sharing_the_work_among_processes_changes_nothing(run, tmp_path, pictures):
     alone = build_index(run, str(pictures), tmp_path / "alone")
-    shared = build_index(run, str(pictures), tmp_path / "shared", processes=2)
+    shared = build_index(run, str(pictures), tmp_path / "shared", processes=2, batch_size=2)
     assert shared.ids == alone.ids
     np.testing.assert_allclose(shared.vectors, alone.vectors, rtol=1e-4, atol=1e-5)
 
