@@ -39,3 +39,7 @@ class ModelError(FactlearnError):
 
 class FactIndexError(FactlearnError):
     """An index that is missing, damaged, or of another model or language."""
+
+
+class BackupError(FactlearnError):
+    """A backup that cannot be made, or an archive that is damaged or not to be trusted."""

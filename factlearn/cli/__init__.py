@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from factlearn import __version__
-from factlearn.cli import assets, closed_form, experiments, index, learning, runs
+from factlearn.cli import assets, closed_form, experiments, index, learning, runs, upkeep
 from factlearn.cli.demo import demo
 from factlearn.cli.manifest import manifest
 from factlearn.cli.query import query
@@ -29,6 +29,7 @@ app.command()(query)
 app.command()(demo)
 app.command()(serve)
 app.command("list")(list_)
+upkeep.add_commands(app)
 app.add_typer(index.app, name="index")
 app.add_typer(runs.app, name="runs")
 app.add_typer(assets.app, name="assets")

@@ -105,10 +105,15 @@ class Manifest(Entry):
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Make `manifest` the state of the index, in one step."""
-    body = {"format": FORMAT, "version": VERSION, **manifest.model_dump(mode="json")}
-    whole = {**body, "checksum": _checksum(body)}
+    whole = as_json(manifest)
     write_json(folder / COPY, whole)
     write_json(folder / MANIFEST, whole)
+
+
+def as_json(manifest: Manifest) -> dict[str, Any]:
+    """What the files of a manifest hold."""
+    body = {"format": FORMAT, "version": VERSION, **manifest.model_dump(mode="json")}
+    return {**body, "checksum": _checksum(body)}
 
 
 def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
