@@ -33,6 +33,10 @@ class RunError(FactlearnError):
     """A run directory that is missing, incomplete or of another kind."""
 
 
+class StoppedError(FactlearnError):
+    """Work that somebody asked to end, by SIGTERM; what was done is kept."""
+
+
 class ModelError(FactlearnError):
     """A model that cannot be built or does not fit its weights."""
 

@@ -19,7 +19,7 @@ from pydantic import Field
 from factlearn.config import Section, located_file
 from factlearn.errors import LanguageError
 from factlearn.facts import UNIT_NAMES, Fact, FactQuery
-from factlearn.files import fingerprint, write_json
+from factlearn.files import atomic_write, fingerprint, write_json
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
@@ -278,13 +278,14 @@ class LanguageSpace:
 
     def save(self, folder: Path) -> None:
         """Write the space's choices and the vectors of the units used so far, so that those need no word vectors."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {f"unit:{unit}": vector for unit, vector in self._units.items()}
         if self.centre is not None:
             tensors["centre"] = self.centre
-        save_file(tensors, folder / "units.safetensors")
+        with atomic_write(folder / "units.safetensors", "wb") as stream:
+            stream.write(save(tensors))
         choices = {"source": self.source.name, "source_fingerprint": self.source.fingerprint}
         write_json(folder / "language.json", {**choices, "aliases": dict(self.aliases), "normalise": self.normalise})
 

@@ -13,7 +13,7 @@ from factlearn.cli.manifest import manifest
 from factlearn.cli.query import query
 from factlearn.cli.registries import list_
 from factlearn.cli.serve import serve
-from factlearn.errors import FactlearnError
+from factlearn.errors import FactlearnError, StoppedError
 
 app = typer.Typer(
     help="Learn facts from images, task after task, without forgetting, and search them by triplet text.",
@@ -34,7 +34,7 @@ app.add_typer(index.app, name="index")
 app.add_typer(runs.app, name="runs")
 app.add_typer(assets.app, name="assets")
 
-_INTERRUPTED = 130
+_INTERRUPTED, _TERMINATED = 130, 143
 
 
 def _version(asked: bool) -> None:
@@ -58,6 +58,8 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
+    except StoppedError as error:
+        _stop(str(error), _TERMINATED)
     except FactlearnError as error:
         _stop(str(error), 2)
     except SystemExit as stop:

@@ -18,6 +18,12 @@ from factlearn.cli.common import (
 from factlearn.cli.index_options import SkipOption
 from factlearn.cli.registries import naming
 
+KeepOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Keep the networks of the last N stages only, to bound the disk it takes; all by default."
+    ),
+]
 ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")]
 
 
@@ -29,6 +35,11 @@ def train(
     tasks: Annotated[
         int | None, typer.Option(min=1, help="Stop after this many tasks; `factlearn learn` continues.")
     ] = None,
+    keep: KeepOption = None,
+    accept_changes: Annotated[
+        bool,
+        typer.Option("--accept-changes", help="Resume although config or code have changed since; it is recorded."),
+    ] = False,
 ) -> None:
     """Learn a sequence of tasks, of facts or of classes as the config says, and leave a run directory.
 
@@ -41,7 +52,8 @@ def train(
     from factlearn.cli.tables.results import matrix_table
     from factlearn.learning.training import train as learn
 
-    run = learn(loaded, out or Path("runs") / config.stem, resume=resume, stop_after=tasks)
+    place = out or Path("runs") / config.stem
+    run = learn(loaded, place, resume=resume, stop_after=tasks, keep=keep, accept_changes=accept_changes)
     show(matrix_table(run.result()))
 
 
