@@ -30,12 +30,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
+from factlearn.config import load_yaml
 from factlearn.data.tasks import TaskSplit
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write, remove_leftovers, write_json
 from factlearn.language import LanguageSpace
 from factlearn.learning.config import RunConfig, parse_config
-from factlearn.learning.storage import PRUNABLE, load_tensors, read_record, save_tensors, write_record
+from factlearn.learning.storage import PRUNABLE, load_tensors, read_sealed, save_tensors, write_sealed
 from factlearn.progress import say
 
 __all__ = ["PRUNABLE", "Checkpoint", "Run", "load_run", "load_tensors", "save_tensors"]
@@ -138,7 +139,7 @@ class Run:
         if not path.is_file():
             raise RunError(f"{folder} holds no run (no config.yaml); train one with `factlearn train`.")
         try:
-            raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+            raw = load_yaml(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise RunError(f"{path} is not readable ({' '.join(str(error).split())}).") from error
         return cls(folder, parse_config(raw if isinstance(raw, dict) else {}, path))
@@ -167,7 +168,7 @@ class Run:
 
     def tasks_json(self) -> dict[str, Any]:
         """The tasks as they were recorded."""
-        return read_record(self.folder / "tasks.json")
+        return read_sealed(self.folder / "tasks.json")
 
     def tasks(self) -> TaskSplit:
         """The tasks of a run that learns facts."""
@@ -184,7 +185,7 @@ class Run:
     def additions(self) -> list[str]:
         """The names of the tasks that were added to the run, in the order in which they were added."""
         found = [name for name in self.task_names() if (self.addition_folder(name) / "about.json").is_file()]
-        return sorted(found, key=lambda name: int(read_record(self.addition_folder(name) / "about.json")["number"]))
+        return sorted(found, key=lambda name: int(read_sealed(self.addition_folder(name) / "about.json")["number"]))
 
     @cached_property
     def images(self) -> "RunImages":
@@ -244,7 +245,7 @@ class Run:
 
     def description(self) -> dict[str, Any]:
         """What `describe` recorded."""
-        return read_record(self.folder / "run.json")
+        return read_sealed(self.folder / "run.json")
 
     def check_data(self, fingerprint: str) -> None:
         """Refuse to continue with data that is no longer what the run was started with."""
@@ -280,7 +281,7 @@ class Run:
 
     def stage(self, stage: int) -> dict[str, Any]:
         """What was recorded of a finished stage."""
-        return read_record(self.stage_folder(stage) / "stage.json")
+        return read_sealed(self.stage_folder(stage) / "stage.json")
 
     def finish_stage(
         self,
@@ -292,7 +293,7 @@ class Run:
         with atomic_directory(self.stage_folder(stage)) as folder:
             for name, tensors in files.items():
                 save_tensors(tensors, folder / f"{name}.safetensors")
-            write_record(folder / "stage.json", record)
+            write_sealed(folder / "stage.json", record)
 
     def tasks_at(self, stage: int | None) -> int:
         """How many tasks the run had at a stage, learned or not; those it has today if None."""
@@ -356,13 +357,13 @@ class Run:
                 "epoch": checkpoint.epoch,
                 "metric_lines": checkpoint.metric_lines,
             }
-            write_record(folder / "position.json", position)
+            write_sealed(folder / "position.json", position)
 
     def checkpoint_stage(self) -> int | None:
         """The stage that the checkpoint is in the middle of, if there is one that can be read."""
         path = self.folder / "checkpoint" / "position.json"
         try:
-            return int(read_record(path)["stage"]) if path.is_file() else None
+            return int(read_sealed(path)["stage"]) if path.is_file() else None
         except (RunError, KeyError, TypeError, ValueError):
             return None
 
@@ -374,7 +375,7 @@ class Run:
         middle = folder / "middle.safetensors"
         try:
             return Checkpoint(
-                **read_record(folder / "position.json"),
+                **read_sealed(folder / "position.json"),
                 module=load_tensors(folder / "model.safetensors"),
                 optimizer=load_tensors(folder / "optimizer.safetensors"),
                 strategy=load_tensors(folder / "strategy.safetensors"),

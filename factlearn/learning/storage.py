@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from factlearn.errors import RunError
-from factlearn.files import atomic_write, json_text, write_json
+from factlearn.files import atomic_write, write_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,19 +67,19 @@ def _checksum(tensors: Mapping[str, "Tensor"]) -> str:
     return digest.hexdigest()
 
 
-def write_record(path: Path, record: Mapping[str, Any]) -> None:
+def write_sealed(path: Path, record: Mapping[str, Any]) -> None:
     """Write a record as JSON with its checksum, atomically."""
     write_json(path, {**record, _CHECKSUM: _checksum_of(record)})
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def read_sealed(path: Path) -> dict[str, Any]:
     """Read a record, without its checksum.
 
     Raises:
         RunError: if the file is missing, no JSON object, or not as it was written.
     """
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except FileNotFoundError:
         raise RunError(f"{path} is missing; the run is not complete, train it with --resume.") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -87,11 +87,15 @@ def read_record(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise RunError(f"{path} is damaged (not an object); train the run again.")
     expected = record.pop(_CHECKSUM, None)
-    if expected not in (None, _checksum_of(record)):
+    if expected is not None and expected != _checksum_of(record):
         raise RunError(f"{path} is damaged (its checksum differs); restore it from a backup or train the run again.")
     return record
 
 
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _checksum_of(record: Mapping[str, Any]) -> str:
     """Of the record as it comes back from JSON, where tuples are lists and keys are text."""
-    return hashlib.sha256(json_text(json.loads(json_text(record))).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(json.loads(json.dumps(record)), ensure_ascii=True).encode()).hexdigest()

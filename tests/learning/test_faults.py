@@ -13,7 +13,7 @@ from factlearn.learning import provenance
 from factlearn.learning.divergence import check_finite
 from factlearn.learning.facts import FactProblem
 from factlearn.learning.runs import Run
-from factlearn.learning.storage import load_tensors, read_record, save_tensors, write_record
+from factlearn.learning.storage import load_tensors, read_sealed, save_tensors, write_sealed
 from factlearn.lifelong.registry import METHODS
 from factlearn.models.inputs import shuffled
 from factlearn.progress import listening
@@ -147,7 +147,7 @@ def test_files_of_earlier_versions_have_no_checksums_and_are_read(tmp_path):
     save_file({"a": torch.ones(2)}, tmp_path / "old.safetensors")
     assert load_tensors(tmp_path / "old.safetensors")["a"].tolist() == [1, 1]
     (tmp_path / "old.json").write_text('{"epoch": 3}')
-    assert read_record(tmp_path / "old.json") == {"epoch": 3}
+    assert read_sealed(tmp_path / "old.json") == {"epoch": 3}
 
 
 def test_what_is_saved_comes_back_with_every_type_and_shape(tmp_path):
@@ -163,8 +163,8 @@ def test_what_is_saved_comes_back_with_every_type_and_shape(tmp_path):
     assert {name: (value.dtype, value.tolist()) for name, value in found.items()} == {
         name: (value.dtype, value.tolist()) for name, value in tensors.items()
     }
-    write_record(tmp_path / "a.json", {"pair": (1, 2.5), "names": {3: "x"}})
-    assert read_record(tmp_path / "a.json") == {"pair": [1, 2.5], "names": {"3": "x"}}
+    write_sealed(tmp_path / "a.json", {"pair": (1, 2.5), "names": {3: "x"}})
+    assert read_sealed(tmp_path / "a.json") == {"pair": [1, 2.5], "names": {"3": "x"}}
 
 
 def test_a_changed_config_is_accepted_only_when_asked_to_and_recorded(quick, tmp_path):

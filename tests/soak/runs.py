@@ -102,6 +102,11 @@ class Runs:
             finished += 1
         return hit, finished
 
+    def terminate(self, *seconds):
+        """Ask a run to end by SIGTERM, once or more often; how it ended."""
+        signals = [(signal.SIGTERM, after) for after in seconds]
+        return self.forks.run("tests.soak.runs:learn", signals, folder=str(self.fresh()), resume=False)
+
     def flip_bits(self, times, seed):
         """Damage the checkpoint of a run that was killed; how often, and how often it was noticed."""
         rng = np.random.default_rng(seed)
@@ -112,6 +117,7 @@ class Runs:
             self.forks.run("tests.soak.runs:learn", folder=str(self.fresh()), resume=False, **what)
             if Run.open(run).checkpoint_stage() == TASKS:
                 break
+        shutil.rmtree(self.folder / "killed", ignore_errors=True)
         shutil.copytree(run, self.folder / "killed")
         noticed = 0
         for _ in range(times):

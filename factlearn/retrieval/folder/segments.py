@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 ROWS, SUMS, ITEMS, ITEMS_COPY = "rows.npy", "sums.npy", "items.arrow", "items.copy.arrow"
 DELETED, DELETED_COPY = "removed.npy", "removed.copy.npy"
 BUILT_IN = ("id", "path", "fact")
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, OverflowError, SyntaxError, TokenError)
+"""What numpy and Arrow raise for files that are not theirs."""
 
 
 def items_table(columns: Mapping[str, Sequence[str | None]]) -> "pa.Table":
@@ -92,10 +94,14 @@ def _write_table(path: Path, table: "pa.Table") -> None:
 
 
 def read_table(path: Path) -> "pa.Table":
-    """A memory-mapped table."""
+    """A memory-mapped table, checked throughout: Arrow follows the offsets in a file without asking where they lead."""
     import pyarrow as pa
 
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    table.validate(full=True)
+    if any(column.type != pa.string() for column in table.columns) or "id" not in table.column_names:
+        raise ValueError("its columns are not those of items")
+    return table
 
 
 def check_size(index: Path, path: str, entry: FileEntry) -> None:
@@ -146,7 +152,7 @@ class Segment:
             self._sums = np.load(folder / SUMS, allow_pickle=False)
             self._rows: NDArray[np.float32] = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
             self.deleted = self._read_deleted()
-        except (OSError, ValueError, MemoryError, OverflowError, SyntaxError, TokenError) as error:
+        except _UNREADABLE as error:
             raise damaged(index, self._rows_path, f"cannot be read ({error})") from error
         counts = {len(self._sums), self._items.num_rows, *self._rows.shape[:1]}
         if counts != {entry.count} or self._rows.ndim != 2 or self._rows.dtype != np.float32:
