@@ -3,8 +3,8 @@
     python -m tests.soak                                all parts, about half an hour on one core
     python -m tests.soak index-kills run-kills          some of them
 
-The numbers come from the environment: SOAK_KILLS, SOAK_FLIPS (1000 each), SOAK_STEP (1: every write call; 3: every third)
-and SOAK_SEED (0).
+The numbers come from the environment: SOAK_KILLS and SOAK_FLIPS (1000 each), SOAK_STEP (1: every write call; 3: every
+third one) and SOAK_SEED (0).
 """
 
 import os

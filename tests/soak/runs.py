@@ -112,7 +112,7 @@ class Runs:
         rng = np.random.default_rng(seed)
         run = self.fresh()
         calls = self.count_calls()
-        for nth in range(calls // 2, calls):  # somewhere in the second stage, after a checkpoint
+        for nth in range(calls * 3 // 4, calls, 5):  # somewhere in the second stage, after a checkpoint
             what = {"nth": nth, "mode": int(Mode.KILL_BEFORE)}
             self.forks.run("tests.soak.runs:learn", folder=str(self.fresh()), resume=False, **what)
             if Run.open(run).checkpoint_stage() == TASKS:
