@@ -117,6 +117,17 @@ def test_the_manifest_of_an_index_cannot_lead_outside_it(index, what):
     assert {path.name for path in index.parent.iterdir()} == {"index"}
 
 
+def test_an_index_whose_folders_are_links_is_refused_before_anything_is_deleted_behind_them(index, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "precious").write_text("kept")
+    opened = FactIndex.open(index)
+    (index / "structures").symlink_to(tmp_path / "mine")
+    for change in (lambda: FactIndex.open(index), lambda: opened.remove(["a"])):
+        with pytest.raises(FactIndexError, match="link"):
+            change()
+    assert (tmp_path / "mine" / "precious").read_text() == "kept"
+
+
 @pytest.mark.parametrize("file", ["rows.npy", "sums.npy"])
 def test_an_array_that_says_it_is_huge_is_refused_before_it_is_allocated(index, file):
     path = next(index.glob(f"segments/*/{file}"))
