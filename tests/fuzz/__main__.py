@@ -12,6 +12,7 @@ from tests.fuzz.parsers import PARSERS, fuzz
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--count", type=int, default=100_000, help="inputs per parser")
+    options.add_argument("--seconds", type=float, default=float("inf"), help="stop each parser after this long")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--only", default="", help="parsers whose names contain this")
     chosen = options.parse_args()
@@ -28,7 +29,7 @@ def _in_a_process(parser, chosen):
     if child == 0:
         code = 3
         try:
-            code = _report(parser, fuzz(parser, chosen.count, chosen.seed))
+            code = _report(parser, fuzz(parser, chosen.count, chosen.seed, chosen.seconds))
         finally:
             sys.stdout.flush()
             os._exit(code)

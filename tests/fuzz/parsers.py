@@ -82,14 +82,16 @@ class Result:
     failures: dict = field(default_factory=dict)
 
 
-def fuzz(parser, count, seed):
-    """Run a parser on inputs that are almost right, within bounds of memory and time."""
+def fuzz(parser, count, seed, seconds=float("inf")):
+    """Run a parser on so many inputs that are almost right, or for so long, within bounds of memory and time each."""
     seeds, rng, result = parser.inputs(), random.Random(f"{parser.name} {seed}"), Result()
     parser.run(seeds[0])  # which is right; others may be refused for some fine point
     started = time.monotonic()
     with _bounds(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(count):
+            if time.monotonic() - started > seconds:
+                break
             raw = mutated(rng, seeds, parser.tokens)
             signal.alarm(_PATIENCE_SECONDS)
             try:
