@@ -11,10 +11,13 @@ from factlearn.errors import RunError
 from factlearn.learning.problem import Problem
 
 
-def check_finite(loss: Tensor, problem: Problem, stage: Sequence[int], count: int, seed: int, place: slice) -> None:
+def check_finite(
+    loss: Tensor, problem: Problem, stage: Sequence[int], epoch: int, *, count: int, seed: int, place: slice
+) -> None:
     """Refuse to learn from a batch whose loss is infinite or not a number.
 
     Args:
+        epoch: from 0.
         count: the number of rows of the stage.
         seed: of the epoch.
         place: of the batch in the epoch's order.
@@ -28,8 +31,8 @@ def check_finite(loss: Tensor, problem: Problem, stage: Sequence[int], count: in
     photos = problem.stage_photos(stage)
     names = [str(photos[row]) for row in rows] if len(photos) == count else [f"row {row}" for row in rows]
     raise RunError(
-        f"The loss diverged ({float(loss)}) and learning has stopped; the last checkpoint is kept. Lower "
-        f"training.learning_rate, or check the images of this batch:{listed(names)}"
+        f"The loss diverged in epoch {epoch + 1} ({float(loss)}) and learning has stopped; the last checkpoint is "
+        f"kept. Lower training.learning_rate, or check the images of this batch:{listed(names)}"
     )
 
 

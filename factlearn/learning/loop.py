@@ -68,7 +68,7 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
                 outputs = module(batch)
                 loss = data.loss(outputs, *targets)
                 place = slice(step * config.batch_size, (step + 1) * config.batch_size)
-                check_finite(loss.detach(), problem, stage, len(data.inputs), seed, place)
+                check_finite(loss.detach(), problem, stage, epoch, count=len(data.inputs), seed=seed, place=place)
                 with fabric.autocast():
                     extra = strategy.extra_loss(learner, batch, outputs)
                 fabric.backward(loss if extra is None else loss + extra)

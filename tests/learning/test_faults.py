@@ -102,8 +102,9 @@ def test_the_images_named_are_those_of_the_batch(config, tmp_path):
     data = problem.stage_data([0, 1])
     (*_, (_, rows)) = shuffled(data.inputs, data.views, 7, 5)
     photos = problem.stage_photos([0, 1])
+    last = {"count": len(data.inputs), "seed": 7, "place": slice(-len(rows), None)}
     with pytest.raises(RunError) as caught:
-        check_finite(torch.tensor(float("inf")), problem, [0, 1], len(data.inputs), 7, slice(-len(rows), None))
+        check_finite(torch.tensor(float("inf")), problem, [0, 1], 0, **last)
     assert [str(photos[row]) for row in rows] == [line.strip() for line in str(caught.value).splitlines()[1:]]
 
 
