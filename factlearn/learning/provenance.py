@@ -64,7 +64,7 @@ def check_unchanged(run: Run, config: RunConfig, *, how_to_add: str, accept: boo
             f"{', '.join(fixed)} cannot change in the middle of a run, only {', '.join(_MAY_CHANGE)} can; "
             "train it anew."
         )
-    made_with = _changed_code(run.description())
+    made_with = {} if _is_finished(run) else _changed_code(run.description())
     if made_with and not accept:
         raise RunError(
             f"{run.folder} was started with other code ({', '.join(made_with)}), so that it would not end as if never "
@@ -73,6 +73,12 @@ def check_unchanged(run: Run, config: RunConfig, *, how_to_add: str, accept: boo
     if settings or made_with:
         _record(run, config, {**settings, **made_with})
     return Run.open(run.folder)
+
+
+def _is_finished(run: Run) -> bool:
+    """Whether every task is learned, so that the code has nothing left to decide."""
+    stages = run.finished_stages()
+    return bool(stages) and len(run.stage(stages)["tasks"]) == len(run.task_names())
 
 
 def _record(run: Run, config: RunConfig, changed: Mapping[str, Any]) -> None:

@@ -73,11 +73,11 @@ def _needed(found: Distribution, chosen: set[str]) -> Iterator[Requirement]:
 def licence_of(found: Distribution) -> str:
     """A package's licence: the SPDX expression, else its classifiers, else the first line of its licence text."""
     metadata = found.metadata
-    if expression := metadata.get("License-Expression"):
-        return str(expression)
+    if expressions := metadata.get_all("License-Expression"):
+        return str(expressions[0])
     classifiers = [line for line in metadata.get_all("Classifier") or [] if line.startswith("License ::")]
     names = [line.rsplit(" :: ", 1)[1] for line in classifiers if line.count(" :: ") > 1]
     if names:
         return ", ".join(names)
-    lines = [line.strip() for line in str(metadata.get("License") or "").splitlines() if line.strip()]
+    lines = [line.strip() for line in "\n".join(metadata.get_all("License") or []).splitlines() if line.strip()]
     return lines[0] if lines and lines[0].upper() != "UNKNOWN" else _UNCLEAR

@@ -195,7 +195,9 @@ def test_changed_code_is_refused_or_recorded(quick, tmp_path, monkeypatch):
     run = train(parsed(quick), tmp_path / "run", resume=True, stop_after=2, accept_changes=True)
     assert run.description()["code"] == "other"
     assert run.description()["changes"][0]["after_stage"] == 1
-    learn(quick, tmp_path / "run", resume=True, stop_after=2)  # as recorded now
+    learn(quick, tmp_path / "run", resume=True)  # as recorded now
+    monkeypatch.setattr(provenance, "code_fingerprint", lambda: "newer")
+    learn(quick, tmp_path / "run", resume=True)  # is finished
 
 
 def test_keep_bounds_the_disk_that_a_run_takes(quick, tmp_path):
