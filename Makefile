@@ -6,7 +6,7 @@ STAMP := $(VENV)/.stamp
 
 INDEX ?= indexes/demo
 
-.PHONY: demo serve test lint bench clean
+.PHONY: demo serve test lint bench soak fuzz clean
 
 demo: $(STAMP)-demo
 	$(BIN)/factlearn demo
@@ -31,6 +31,12 @@ docs: $(STAMP)-docs
 
 bench: $(STAMP)-dev
 	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+soak: $(STAMP)-dev
+	$(BIN)/python -m tests.soak
+
+fuzz: $(STAMP)-dev
+	$(BIN)/python -m tests.fuzz
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist site

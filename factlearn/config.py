@@ -28,6 +28,7 @@ from factlearn.errors import ConfigError
 
 Entry = TypeVar("Entry")
 Schema = TypeVar("Schema", bound="Section")
+_MOST_NODES = 100_000
 
 
 class Section(BaseModel):
@@ -171,6 +172,39 @@ class Choice:
             raise ValueError(str(error).rstrip(".")) from error
 
 
+def load_yaml(text: str) -> Any:
+    """Plain values of YAML text, refused if its aliases stand for far more than is written.
+
+    Raises:
+        yaml.YAMLError: for whatever is wrong with the text.
+    """
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _expanded(node, {}) > _MOST_NODES:
+            raise yaml.YAMLError("its aliases stand for too many values")
+        return loader.construct_document(node)
+    except (ValueError, TypeError, OverflowError, AttributeError) as error:  # dates and numbers that are none
+        raise yaml.YAMLError(str(error)) from error
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply") from None
+
+
+def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+    """The number of values that a node stands for, with everything its aliases repeat."""
+    if id(node) not in known:
+        known[id(node)] = _MOST_NODES + 1  # what an alias inside itself stands for has no end
+        parts: list[Any] = []
+        if isinstance(node, yaml.SequenceNode):
+            parts = list(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        known[id(node)] = 1 + sum(_expanded(part, known) for part in parts)
+    return known[id(node)]
+
+
 def read_config(path: Path | str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The plain values of a YAML config with overrides such as `training.epochs=3`; not yet checked.
 
@@ -179,7 +213,7 @@ def read_config(path: Path | str, overrides: Sequence[str] = ()) -> dict[str, An
     """
     path = Path(path)
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = load_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"The config {path} does not exist; the project's own are in configs/.") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -191,24 +225,34 @@ def read_config(path: Path | str, overrides: Sequence[str] = ()) -> dict[str, An
     scale = str(asked.get("scale", "full"))
     if scale != "full":
         if not isinstance(scales, dict) or scale not in scales:
-            known = ", ".join(["full", *(scales if isinstance(scales, dict) else ())])
+            known = ", ".join(["full", *(map(str, scales) if isinstance(scales, dict) else ())])
             raise ConfigError(f"The config {path} has no scale {scale!r}; its scales are {known}.")
         raw = _merged(raw, scales[scale])
+        if not isinstance(raw, dict):
+            raise ConfigError(f"The scale {scale!r} of {path} is a value; write sections in it, as in the file itself.")
     methods, networks = (raw.pop(key, None) or {} for key in ("methods", "networks"))
     strategy, chosen = raw.get("strategy"), asked.get("strategy")
     name = chosen.get("name") if isinstance(chosen, dict) else None
     if isinstance(methods, dict) and isinstance(name, str):
         own = strategy if isinstance(strategy, dict) and strategy.get("name") == name else {}
-        raw["strategy"] = {"name": name, **(methods.get(name) or {}), **own}
-    if isinstance(networks, dict) and isinstance(raw.get("model"), dict):
-        raw["model"] = {**raw["model"], **(networks.get(str(name)) or {})}
+        raw["strategy"] = {"name": name, **_settings_of(methods, name, f"methods.{name} of {path}"), **own}
+    if isinstance(networks, dict) and isinstance(name, str) and isinstance(raw.get("model"), dict):
+        raw["model"] = {**raw["model"], **_settings_of(networks, name, f"networks.{name} of {path}")}
     return with_overrides(raw, overrides)
+
+
+def _settings_of(table: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    """The settings that a table of them has for a method."""
+    settings = table.get(name) or {}
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{where} is a value; write settings in it, such as {{lambda: 1}} or {{hidden: [4096]}}.")
+    return settings
 
 
 def scales_of(path: Path | str) -> list[str]:
     """The names of the scales that a config file offers besides its own."""
     try:
-        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        raw = load_yaml(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return []
     return list(raw.get("scales") or ()) if isinstance(raw, dict) else []
@@ -278,7 +322,7 @@ def _apply(raw: dict[str, Any], override: str) -> None:
     if not isinstance(section, dict):
         raise ConfigError(f"--set {override}: {'.'.join(parts[:-1])} is a value, not a section.")
     try:
-        section[parts[-1]] = yaml.safe_load(value)
+        section[parts[-1]] = load_yaml(value)
     except yaml.YAMLError as error:
         raise ConfigError(f"--set {override}: the value is not readable YAML: {_one_line(error)}.") from None
 

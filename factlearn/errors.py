@@ -37,6 +37,10 @@ class ProcessLost(RunError):
     """One of the processes that learn together has ended."""
 
 
+class StoppedError(FactlearnError):
+    """Work that somebody asked to end, by SIGTERM; what was done is kept."""
+
+
 class ModelError(FactlearnError):
     """A model that cannot be built or does not fit its weights."""
 
@@ -47,3 +51,7 @@ class FactIndexError(FactlearnError):
 
 class IndexBusyError(FactIndexError):
     """An index that another process is writing; trying again later helps."""
+
+
+class BackupError(FactlearnError):
+    """A backup that cannot be made, or an archive that is damaged or not to be trusted."""

@@ -8,6 +8,8 @@ import ctypes
 import hashlib
 import json
 import os
+import platform
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -16,11 +18,35 @@ from pathlib import Path
 from typing import IO, Any
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_LEFTOVER = re.compile(r"^\..*\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-[0-9a-f]{8}\.tmp$")
+_HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:6]
 
 
 def _beside(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.parent / f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    return path.parent / f".{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what writers on this machine that are no longer alive have left half-written in a folder."""
+    for entry in list(os.scandir(folder)) if folder.is_dir() else ():
+        found = _LEFTOVER.search(entry.name)
+        if found is None or found["host"] != _HOST or _is_alive(int(found["process"])):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            Path(entry.path).unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def _sync(path: Path) -> None:
@@ -57,6 +83,7 @@ def atomic_directory(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     temporary = _beside(path)
+    remove_leftovers(path.parent)
     temporary.mkdir()
     try:
         yield temporary

@@ -6,6 +6,7 @@ unit must have one: a word without a vector is an error, never a zero.
 
 import difflib
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
 _EDGE_BYTES = 1 << 20
+_LONGEST_HEADER = 100
+_DEFLATE_RATIO = 1032
 _SUFFIXES = (".bin", ".txt", ".vec", ".gz")
 _MOST_ASKED = 4096  # units that only queries name; a service meets new ones for as long as it lives
 
@@ -78,23 +81,29 @@ class WordVectorSource:
         from gensim.models import KeyedVectors
 
         try:
-            if ".bin" in path.suffixes:
-                return KeyedVectors.load_word2vec_format(str(path), binary=True)
-            return KeyedVectors.load_word2vec_format(str(path), no_header=not _has_header(path))
-        except (ValueError, TypeError, EOFError, OSError) as error:  # gensim's own checks are few
+            binary, header = ".bin" in path.suffixes, _header(path)
+            if header and header[0] * header[1] * (4 if binary else 2) > _most_bytes(path):
+                raise ValueError("it says that it holds more numbers than fit into it")
+            return KeyedVectors.load_word2vec_format(str(path), binary=binary, no_header=not (header or binary))
+        except (ValueError, TypeError, EOFError, OSError, IndexError, KeyError, OverflowError, zlib.error) as error:
             raise LanguageError(
                 f"{path} is not readable as word2vec or GloVe vectors ({error}); check the file."
             ) from error
 
 
-def _has_header(path: Path) -> bool:
-    """Whether a text file starts with word2vec's "count dimension" line, which GloVe files lack."""
+def _header(path: Path) -> tuple[int, int] | None:
+    """The count and the dimension that word2vec files start with, and GloVe files lack."""
     import gzip
 
     opener: Any = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", errors="replace") as stream:
-        first = stream.readline().split()
-    return len(first) == 2 and all(part.isdigit() for part in first)
+    with opener(path, "rb") as stream:
+        first = stream.readline(_LONGEST_HEADER).split()
+    return (int(first[0]), int(first[1])) if len(first) == 2 and all(part.isdigit() for part in first) else None
+
+
+def _most_bytes(path: Path) -> int:
+    """The most that a file can hold once it is unpacked: gensim allocates what a header says before it reads on."""
+    return path.stat().st_size * (_DEFLATE_RATIO if path.suffix == ".gz" else 1)
 
 
 def _open_asset(name: str) -> "KeyedVectors":
@@ -313,8 +322,9 @@ class LanguageSpace:
             choices = json.loads((folder / "language.json").read_text(encoding="utf-8"))
             tensors = load_file(folder / "units.safetensors")
             source = WordVectorSource(choices["source"], choices["source_fingerprint"])
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            aliases, normalise = dict(choices["aliases"]), bool(choices["normalise"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
             raise LanguageError(f"{folder} holds no readable language space ({error}); build it again.") from error
         centre = tensors.pop("centre", None)
         units = {name.removeprefix("unit:"): vector for name, vector in tensors.items()}
-        return cls(source, choices["aliases"], choices["normalise"], centre, units)
+        return cls(source, aliases, normalise, centre, units)

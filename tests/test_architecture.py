@@ -13,7 +13,7 @@ LAYERS = (
     {"data", "models", "lifelong", "evaluation"},
     {"retrieval", "learning"},
     {"indexing"},
-    {"experiments"},
+    {"experiments", "upkeep"},
     {"cli", "client", "server"},
 )
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}

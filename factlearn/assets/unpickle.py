@@ -1,11 +1,13 @@
 """Reading pickles of numpy arrays without running what they say.
 
 A pickle is a program: it may name any callable and have it called. Some published weights are pickles all
-the same, so this reader admits exactly the callables that numpy's own arrays are made of, and refuses every
-other name.
+the same, so this reader admits exactly the names that numpy's own arrays are made of, and refuses every
+other. What stands behind those names is ours: numpy's own functions believe sizes and types that a pickle
+states, and a forged one crashes them.
 """
 
 import pickle
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,46 @@ import numpy as np
 
 from factlearn.errors import AssetError
 
-try:
-    from numpy._core import multiarray
-except ImportError:  # numpy 1.x
-    from numpy.core import multiarray  # type: ignore[no-redef]
+_TYPES = frozenset({"f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"})
 
-_ADMITTED: dict[tuple[str, str], Any] = {("numpy", "ndarray"): np.ndarray, ("numpy", "dtype"): np.dtype}
+
+class _Type:
+    """Stands for a numpy dtype."""
+
+    def __init__(self, name: str, *_: Any) -> None:
+        if name not in _TYPES:
+            raise pickle.UnpicklingError(f"it holds values of the type {name!r}")
+        self.dtype = np.dtype(f"<{name}")
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        if state[1] == ">":
+            self.dtype = self.dtype.newbyteorder(">")
+
+
+class _Array:
+    """Stands for a numpy array until its content is known."""
+
+    value: np.ndarray
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, is_fortran, content = state
+        if not isinstance(kind, _Type) or not isinstance(content, bytes) or min(shape, default=0) < 0:
+            raise pickle.UnpicklingError("it holds an array that is not made of numbers")
+        if prod(shape) * kind.dtype.itemsize != len(content):
+            raise pickle.UnpicklingError("it holds an array of another size than it says")
+        self.value = np.frombuffer(content, kind.dtype).reshape(shape, order="F" if is_fortran else "C")
+
+
+def _scalar(kind: _Type, content: bytes) -> Any:
+    return np.frombuffer(content, kind.dtype, 1)[0]
+
+
+_ADMITTED: dict[tuple[str, str], Any] = {("numpy", "ndarray"): "an argument, never called", ("numpy", "dtype"): _Type}
 for _module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-    for _name in ("_reconstruct", "scalar"):
-        _ADMITTED[_module, _name] = getattr(multiarray, _name)
+    _ADMITTED[_module, "_reconstruct"], _ADMITTED[_module, "scalar"] = _Array, _scalar
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -43,10 +76,21 @@ def load_arrays(path: Path) -> Any:
     """
     try:
         with open(path, "rb") as stream:
-            return _ArrayUnpickler(stream).load()
+            return _plain(_ArrayUnpickler(stream).load())
     except pickle.UnpicklingError as error:
         raise AssetError(f"{path.name} was refused: {error}; it is not a plain file of arrays.") from error
     except OSError as error:
         raise AssetError(f"{path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:  # a damaged pickle fails in as many ways as there are opcodes
         raise AssetError(f"{path.name} is damaged ({type(error).__name__}); fetch it again.") from error
+
+
+def _plain(value: Any) -> Any:
+    """The same containers with numpy's arrays in them."""
+    if isinstance(value, _Array):
+        return value.value
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain, value))
+    return value

@@ -2,6 +2,7 @@
 
 import shutil
 import tarfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -126,6 +127,7 @@ def read_torch(source: Path | BinaryIO, name: str) -> Arrays:
     """
     import torch
 
+    _check_not_packed(source, name)
     try:
         state = torch.load(source, map_location="cpu", weights_only=True)
     except Exception as error:
@@ -138,13 +140,31 @@ def read_torch(source: Path | BinaryIO, name: str) -> Arrays:
     return {key.removeprefix("module."): value.float().numpy() for key, value in tensors.items()}
 
 
+def _check_not_packed(source: Path | BinaryIO, name: str) -> None:
+    """Refuse a file whose tensors are compressed, which torch never writes: a few bytes could stand for all memory."""
+    try:
+        with zipfile.ZipFile(source) as archive:
+            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist())
+    except (
+        zipfile.BadZipFile,
+        OSError,
+        ValueError,
+        NotImplementedError,
+    ):  # torch's older form, or nothing that it reads
+        packed = False
+    if packed:
+        raise AssetError(f"{name} holds compressed tensors, which torch does not write; it was not read.")
+    if not isinstance(source, Path):
+        source.seek(0)
+
+
 def _read_safetensors(path: Path) -> Arrays:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     try:
         return load_file(path)
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:  # the latter for types numpy lacks
+    except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:  # some for types numpy lacks
         raise AssetError(f"{path} is not a whole safetensors file of float32 weights: {error}.") from error
 
 

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from factlearn import __version__
-from factlearn.cli import assets, closed_form, experiments, index, learning, runs
+from factlearn.cli import assets, closed_form, experiments, index, learning, runs, upkeep
 from factlearn.cli.demo import demo
 from factlearn.cli.manifest import manifest
 from factlearn.cli.query import query
 from factlearn.cli.registries import list_
 from factlearn.cli.serve import serve
-from factlearn.errors import FactlearnError
+from factlearn.errors import FactlearnError, StoppedError
 
 app = typer.Typer(
     help="Learn facts from images, task after task, without forgetting, and search them by triplet text.",
@@ -29,11 +29,12 @@ app.command()(query)
 app.command()(demo)
 app.command()(serve)
 app.command("list")(list_)
+upkeep.add_commands(app)
 app.add_typer(index.app, name="index")
 app.add_typer(runs.app, name="runs")
 app.add_typer(assets.app, name="assets")
 
-_INTERRUPTED = 130
+_INTERRUPTED, _TERMINATED = 130, 143
 
 
 def _version(asked: bool) -> None:
@@ -57,6 +58,8 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
+    except StoppedError as error:
+        _stop(str(error), _TERMINATED)
     except FactlearnError as error:
         _stop(str(error), 2)
     except SystemExit as stop:

@@ -19,6 +19,12 @@ from factlearn.cli.index_options import SkipOption
 from factlearn.cli.processes import DevicesOption, NodesOption, started_here
 from factlearn.cli.registries import naming
 
+KeepOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Keep the networks of the last N stages only, to bound the disk it takes; all by default."
+    ),
+]
 ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")]
 
 
@@ -32,6 +38,11 @@ def train(
     ] = None,
     devices: DevicesOption = None,
     nodes: NodesOption = None,
+    keep: KeepOption = None,
+    accept_changes: Annotated[
+        bool,
+        typer.Option("--accept-changes", help="Resume although config or code have changed since; it is recorded."),
+    ] = False,
 ) -> None:
     """Learn a sequence of tasks, of facts or of classes as the config says, and leave a run directory.
 
@@ -48,8 +59,9 @@ def train(
     from factlearn.learning.engine import together
     from factlearn.learning.training import train as learn
 
+    place = out or Path("runs") / config.stem
     with together(loaded, devices, nodes):
-        run = learn(loaded, out or Path("runs") / config.stem, resume=resume, stop_after=tasks)
+        run = learn(loaded, place, resume=resume, stop_after=tasks, keep=keep, accept_changes=accept_changes)
         if processes.first():
             show(matrix_table(run.result()))
 

@@ -184,6 +184,6 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
 def parse_config(raw: Mapping[str, Any], where: Path | str) -> RunConfig:
     """Check plain values against the schema of what they learn."""
     learn = raw.get("learn", "facts")
-    if learn not in SCHEMAS:
+    if not isinstance(learn, str) or learn not in SCHEMAS:
         raise ConfigError(f"The config {where} is not valid: learn: choose facts or classes, not {learn!r}.")
     return parse_as(SCHEMAS[learn], raw, where)

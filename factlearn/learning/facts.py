@@ -175,6 +175,10 @@ class FactProblem(Problem):
         """The photos that a task is learned from."""
         return [sample.path for sample in self._samples([task], "train")]
 
+    def stage_photos(self, stage: Sequence[int]) -> list[Path]:
+        """The photo of each row that a stage learns from."""
+        return [path for path, _ in training_rows(self._samples(stage, "train"))]
+
     def stage_data(self, stage: Sequence[int]) -> StageData:
         """The training images of a stage, under every view that augmentation draws from."""
         rows = training_rows(self._samples(stage, "train"))

@@ -5,17 +5,18 @@ Several processes run it together, each on its rows of every batch; alone, `proc
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from factlearn import processes
 from factlearn.errors import RunError
 from factlearn.learning.config import TrainingConfig
+from factlearn.learning.divergence import check_finite, check_weights
 from factlearn.learning.optimizer import load_momentum, make_optimizer, momentum_of, set_rate
 from factlearn.learning.problem import Preparation, Problem, StageData
 from factlearn.learning.runs import Checkpoint, Run
 from factlearn.learning.seeds import derived_seed
+from factlearn.learning.stopping import Stopping, go_on, middle_of_epoch
 from factlearn.lifelong.strategy import Learner, Strategy
 from factlearn.models.inputs import Reiterable, shared_in_order
 from factlearn.progress import progress
@@ -30,6 +31,7 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
     stage: list[int],
     data: StageData,
     prepared: Preparation,
+    stop: Stopping,
 ) -> tuple[Learner, int]:
     """Learn one stage, from its checkpoint if there is one; the learner, and the bytes the strategy held meanwhile."""
     config, suffix = problem.training(stage), problem.model.suffix
@@ -53,20 +55,29 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
     epochs = strategy.epochs(config.epochs)
     steps = -(-len(data.inputs) // config.batch_size)
     tensorboard = _tensorboard(run)
-    with progress(f"learning stage {number}", epochs * steps) as advance:
+
+    def keep(epoch: int, middle: dict[str, Tensor]) -> None:
+        check_weights(suffix.parameters())
+        state, momentum = dict(suffix.state_dict()), momentum_of(optimizer)
+        run.save_checkpoint(Checkpoint(number, epoch, run.metric_lines(), state, momentum, strategy.state(), middle))
+
+    with progress(f"learning stage {number}", epochs * steps) as advance, stop.looping():
         advance(first_epoch * steps)
         for epoch in range(first_epoch, epochs):
             seed = derived_seed(run.config.seed, number, epoch)
             torch.manual_seed(seed)
             module.train()
             learner.epoch = epoch
-            losses = []
-            for step, (given, *targets) in enumerate(data.epoch(seed, config.batch_size)):
+            batches = data.epoch(seed, config.batch_size)
+            losses = go_on(checkpoint if epoch == first_epoch else None, batches, fabric.device)
+            for step, (given, *targets) in enumerate(batches, len(losses)):
                 set_rate(optimizer, config, epoch, step + epoch * steps)
                 weight = processes.begin_batch(min(config.batch_size, len(data.inputs) - step * config.batch_size))
                 batch = _laid_out(given, config)
                 outputs = module(batch)
                 loss = data.loss(outputs, *targets)
+                place = slice(step * config.batch_size, (step + 1) * config.batch_size)
+                check_finite(loss.detach(), problem, stage, epoch, count=len(data.inputs), seed=seed, place=place)
                 with fabric.autocast():
                     extra = strategy.extra_loss(learner, batch, outputs)
                 fabric.backward(weight * (loss if extra is None else loss + extra))
@@ -79,20 +90,17 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
                 strategy.after_step(learner)
                 losses.append(weight * loss.detach())
                 advance(1)
+                if stop.asked:
+                    keep(epoch, middle_of_epoch(losses, fabric.device))
+                    stop.leave()
             mean = float(processes.total(torch.stack(losses)).mean())
             advance(0, note=f"loss {mean:.3f}")
-            if not np.isfinite(mean):
-                raise RunError(
-                    f"The loss of stage {number} diverged in epoch {epoch + 1}; lower training.learning_rate."
-                )
             run.log(event="epoch", stage=number, epoch=epoch + 1, loss=mean)
             if tensorboard:
                 tensorboard.add_scalar(f"loss/stage {number}", mean, epoch + 1)
             if (epoch + 1) % config.checkpoint_epochs == 0 and epoch + 1 < epochs:
-                state, momentum = dict(suffix.state_dict()), momentum_of(optimizer)
-                run.save_checkpoint(
-                    Checkpoint(number, epoch + 1, run.metric_lines(), state, momentum, strategy.state())
-                )
+                keep(epoch + 1, {})
+        check_weights(suffix.parameters())
     if tensorboard:
         tensorboard.close()
     return learner, strategy.memory().training_bytes

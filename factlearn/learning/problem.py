@@ -140,6 +140,10 @@ class Problem(ABC):
     def training_photos(self, task: int) -> Sequence[Path]:
         """The photos that a task is learned from; none where it learns from rows of numbers."""
 
+    def stage_photos(self, stage: Sequence[int]) -> list[Path]:
+        """The photo of each row that a stage learns from; none where it learns from rows of numbers."""
+        return [path for task in stage for path, _ in self.labelled_photos(task)]
+
     def check_photos(self, stages: Sequence[Sequence[int]]) -> None:
         """Refuse to start on stages of which training photos are gone or edited."""
         for task in (task for stage in stages for task in stage):

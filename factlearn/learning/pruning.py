@@ -67,8 +67,7 @@ def prune(run: Run, keep: int = 1) -> int:
     Raises:
         RunError: if no stage would be kept.
     """
-    if keep < 1:
-        raise RunError("At least the last stage must be kept: it is what the run knows.")
+    check_keep(keep)
     freed = 0
     for path in _superfluous(run, keep):
         freed += _bytes(path)
@@ -77,6 +76,16 @@ def prune(run: Run, keep: int = 1) -> int:
         else:
             path.unlink()
     return freed
+
+
+def check_keep(keep: int) -> None:
+    """Refuse to keep no stage.
+
+    Raises:
+        RunError: if none would be kept.
+    """
+    if keep < 1:
+        raise RunError("At least the last stage must be kept: it is what the run knows.")
 
 
 def _superfluous(run: Run, keep: int) -> list[Path]:

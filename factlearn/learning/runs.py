@@ -20,24 +20,28 @@ learn together, the first one alone writes.
 """
 
 import json
-import platform
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
 from factlearn import processes
+from factlearn.config import load_yaml
 from factlearn.data.tasks import TaskSplit
 from factlearn.errors import RunError
-from factlearn.files import atomic_directory, atomic_write, write_json
+from factlearn.files import atomic_directory, atomic_write, remove_leftovers, write_json
 from factlearn.language import LanguageSpace
 from factlearn.learning.config import RunConfig, parse_config
+from factlearn.learning.storage import PRUNABLE, load_tensors, read_sealed, save_tensors, write_sealed
+from factlearn.progress import say
+
+__all__ = ["PRUNABLE", "Checkpoint", "Run", "load_run", "load_tensors", "save_tensors"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,51 +54,15 @@ if TYPE_CHECKING:
     from factlearn.models.network import TwoPartModel
 
 FORMAT = 1
-PRUNABLE = ("model", "strategy")
-"""The files of a stage that only serve to go back to it."""
-_PACKAGES = ("torch", "torchvision", "numpy", "gensim", "faiss-cpu", "scikit-learn", "lightning-fabric")
-
-
-def save_tensors(tensors: dict[str, "Tensor"], path: Path) -> None:
-    """Write tensors as safetensors, atomically."""
-    from safetensors.torch import save
-
-    with atomic_write(path, "wb") as stream:
-        stream.write(save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
-
-
-def load_tensors(path: Path) -> dict[str, "Tensor"]:
-    """Read tensors that `save_tensors` wrote."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except FileNotFoundError:
-        if (path.parent / "stage.json").is_file() and path.stem in PRUNABLE:
-            raise RunError(
-                f"Stage {path.parent.name} of {path.parents[2]} was pruned: its results are kept, its {path.stem} "
-                "is not; use a later stage."
-            ) from None
-        raise RunError(f"{path} is missing; the run is not complete, train it with --resume.") from None
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"{path} is damaged ({error}); train the run again.") from error
-
-
-def versions() -> dict[str, str]:
-    """The versions that shape a result."""
-    from factlearn import __version__
-
-    return {
-        "factlearn": __version__,
-        "python": platform.python_version(),
-        **{p: version(p) for p in _PACKAGES},
-    }
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The middle of a stage: this many of its epochs are done."""
+    """The middle of a stage: this many of its epochs are done, and of the next one, what `middle` says.
+
+    Attributes:
+        middle: of an epoch that was interrupted, the losses so far and the state of the random numbers; else empty.
+    """
 
     stage: int
     epoch: int
@@ -102,6 +70,7 @@ class Checkpoint:
     module: dict[str, "Tensor"]
     optimizer: dict[str, "Tensor"]
     strategy: dict[str, "Tensor"]
+    middle: dict[str, "Tensor"] = field(default_factory=dict)
 
 
 class Run:
@@ -118,6 +87,7 @@ class Run:
             raise RunError(f"{folder} is a file; give a folder for the run.")
         if (folder / "config.yaml").exists():
             raise RunError(f"{folder} holds a run already; continue it with --resume, or choose another --out.")
+        remove_leftovers(folder)
         if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{folder} is not empty and holds no run; choose another --out.")
         run = cls(folder, config)
@@ -136,6 +106,33 @@ class Run:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
+    @property
+    def begun(self) -> bool:
+        """Whether everything that learning starts from was written."""
+        return (self.folder / "run.json").is_file()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only process that writes to the run; what killed ones left half-written is deleted.
+
+        Raises:
+            RunError: if another process is learning this run.
+        """
+        import fcntl
+
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise RunError(f"{self.folder} is being learned by another process; wait for it to end.") from None
+        try:
+            for folder in (self.folder, self.folder / "stages"):
+                remove_leftovers(folder)
+            yield
+        finally:
+            os.close(descriptor)
+
     @classmethod
     def open(cls, folder: Path | str) -> Self:
         """Open a run that exists."""
@@ -144,7 +141,7 @@ class Run:
         if not path.is_file():
             raise RunError(f"{folder} holds no run (no config.yaml); train one with `factlearn train`.")
         try:
-            raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+            raw = load_yaml(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise RunError(f"{path} is not readable ({' '.join(str(error).split())}).") from error
         return cls(folder, parse_config(raw if isinstance(raw, dict) else {}, path))
@@ -173,7 +170,7 @@ class Run:
 
     def tasks_json(self) -> dict[str, Any]:
         """The tasks as they were recorded."""
-        return _read_json(self.folder / "tasks.json")
+        return read_sealed(self.folder / "tasks.json")
 
     def tasks(self) -> TaskSplit:
         """The tasks of a run that learns facts."""
@@ -190,7 +187,7 @@ class Run:
     def additions(self) -> list[str]:
         """The names of the tasks that were added to the run, in the order in which they were added."""
         found = [name for name in self.task_names() if (self.addition_folder(name) / "about.json").is_file()]
-        return sorted(found, key=lambda name: int(_read_json(self.addition_folder(name) / "about.json")["number"]))
+        return sorted(found, key=lambda name: int(read_sealed(self.addition_folder(name) / "about.json")["number"]))
 
     @cached_property
     def images(self) -> "RunImages":
@@ -241,14 +238,16 @@ class Run:
 
     def describe(self, **facts: Any) -> None:
         """Record versions, seed and fingerprints."""
+        from factlearn.learning.provenance import code_fingerprint, versions
+
         write_json(
             self.folder / "run.json",
-            {"format": FORMAT, "seed": self.config.seed, "versions": versions(), **facts},
+            {"format": FORMAT, "seed": self.config.seed, "versions": versions(), "code": code_fingerprint(), **facts},
         )
 
     def description(self) -> dict[str, Any]:
         """What `describe` recorded."""
-        return _read_json(self.folder / "run.json")
+        return read_sealed(self.folder / "run.json")
 
     def check_data(self, fingerprint: str) -> None:
         """Refuse to continue with data that is no longer what the run was started with."""
@@ -284,7 +283,7 @@ class Run:
 
     def stage(self, stage: int) -> dict[str, Any]:
         """What was recorded of a finished stage."""
-        return _read_json(self.stage_folder(stage) / "stage.json")
+        return read_sealed(self.stage_folder(stage) / "stage.json")
 
     def finish_stage(
         self,
@@ -298,7 +297,7 @@ class Run:
         with atomic_directory(self.stage_folder(stage)) as folder:
             for name, tensors in files.items():
                 save_tensors(tensors, folder / f"{name}.safetensors")
-            write_json(folder / "stage.json", record)
+            write_sealed(folder / "stage.json", record)
 
     def tasks_at(self, stage: int | None) -> int:
         """How many tasks the run had at a stage, learned or not; those it has today if None."""
@@ -321,7 +320,11 @@ class Run:
         """Everything recorded so far."""
         if not self.metrics_path.exists():
             return []
-        return [json.loads(line) for line in self.metrics_path.read_text(encoding="utf-8").splitlines()]
+        *lines, _torn = self.metrics_path.read_text(encoding="utf-8", errors="replace").split("\n")
+        try:
+            return [json.loads(line) for line in lines]
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"{self.metrics_path} is damaged ({error}); restore it from a backup.") from error
 
     def log(self, **values: Any) -> None:
         """Add a line to the metrics."""
@@ -355,44 +358,42 @@ class Run:
             save_tensors(checkpoint.module, folder / "model.safetensors")
             save_tensors(checkpoint.optimizer, folder / "optimizer.safetensors")
             save_tensors(checkpoint.strategy, folder / "strategy.safetensors")
+            if checkpoint.middle:
+                save_tensors(checkpoint.middle, folder / "middle.safetensors")
             position = {
                 "stage": checkpoint.stage,
                 "epoch": checkpoint.epoch,
                 "metric_lines": checkpoint.metric_lines,
             }
-            write_json(folder / "position.json", position)
+            write_sealed(folder / "position.json", position)
 
     def checkpoint_stage(self) -> int | None:
-        """The stage that the checkpoint is in the middle of, if there is one."""
+        """The stage that the checkpoint is in the middle of, if there is one that can be read."""
         path = self.folder / "checkpoint" / "position.json"
-        return int(_read_json(path)["stage"]) if path.is_file() else None
+        try:
+            return int(read_sealed(path)["stage"]) if path.is_file() else None
+        except (RunError, KeyError, TypeError, ValueError):
+            return None
 
     def checkpoint(self, stage: int) -> Checkpoint | None:
-        """The checkpoint in the middle of `stage`, if there is one."""
+        """The checkpoint in the middle of `stage`, if there is one; one that is damaged counts as none."""
         folder = self.folder / "checkpoint"
-        if self.checkpoint_stage() != stage:
+        if not folder.is_dir() or self.checkpoint_stage() not in (stage, None):
             return None
-        position = _read_json(folder / "position.json")
-        return Checkpoint(
-            **position,
-            module=load_tensors(folder / "model.safetensors"),
-            optimizer=load_tensors(folder / "optimizer.safetensors"),
-            strategy=load_tensors(folder / "strategy.safetensors"),
-        )
+        middle = folder / "middle.safetensors"
+        try:
+            return Checkpoint(
+                **read_sealed(folder / "position.json"),
+                module=load_tensors(folder / "model.safetensors"),
+                optimizer=load_tensors(folder / "optimizer.safetensors"),
+                strategy=load_tensors(folder / "strategy.safetensors"),
+                middle=load_tensors(middle) if middle.is_file() else {},
+            )
+        except (RunError, TypeError) as error:
+            say(f"The checkpoint cannot be used, stage {stage} starts from its beginning: {error}")
+            return None
 
 
 def load_run(folder: Path | str) -> Run:
     """Open a run directory, of facts or of classes; see `Run` for what it gives back."""
     return Run.open(folder)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(f"{path} is missing; the run is not complete, train it with --resume.") from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} is damaged ({error}); train the run again.") from error
-    if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged (not an object); train the run again.")
-    return value

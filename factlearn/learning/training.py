@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import torch
 
 from factlearn import processes
 from factlearn.data.checking import listed, problems_of
-from factlearn.errors import FactlearnError, ImageError, ProcessLost, RunError
+from factlearn.errors import FactlearnError, ImageError, ProcessLost, RunError, StoppedError
 from factlearn.learning.config import RunConfig, load_config
 from factlearn.learning.engine import make_fabric
 from factlearn.learning.loop import learn_stage
 from factlearn.learning.problem import Problem, problem_class
+from factlearn.learning.provenance import check_unchanged
+from factlearn.learning.pruning import check_keep, prune
 from factlearn.learning.runs import Run, load_tensors, save_tensors
+from factlearn.learning.stopping import Stopping, stopping
 from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.lifelong.registry import make_strategy
 from factlearn.lifelong.strategy import Strategy
@@ -24,7 +28,13 @@ from factlearn.progress import say
 
 
 def train(
-    config: RunConfig | Path | str, out: Path | str, *, resume: bool = False, stop_after: int | None = None
+    config: RunConfig | Path | str,
+    out: Path | str,
+    *,
+    resume: bool = False,
+    stop_after: int | None = None,
+    keep: int | None = None,
+    accept_changes: bool = False,
 ) -> Run:
     """Learn the tasks that a config describes, one after the other, and leave a run directory.
 
@@ -35,30 +45,31 @@ def train(
         out: the run directory to make.
         resume: continue an interrupted run; the numbers are those of a run never interrupted.
         stop_after: the number of stages to stop after; all if not given.
+        keep: the number of stages whose networks are kept; all if not given. Results of all stages are kept.
+        accept_changes: resume although config or code have changed since, and record it.
 
     Raises:
+        StoppedError: after a checkpoint, if the process got a SIGTERM.
         FactlearnError: if the config cannot be carried out, before anything is written where possible.
     """
     out = Path(out)
     if not isinstance(config, RunConfig):
         config = load_config(config)
     keep_freed_memory()
-    if resume:
+    if resume and Run.open(out).begun:
         run = Run.open(out)
-        if run.config != config:
-            raise RunError(
-                f"{run.folder} was started with another config; resume it with its own config.yaml, or teach it "
-                f"something new with `{how_to_add(run)}`."
-            )
+        run = check_unchanged(run, config, how_to_add=how_to_add(run), accept=accept_changes)
         problem = problem_class(config).resumed(run)
     else:
         problem = problem_class(config).plan(config)
+        if resume and processes.first():  # it was killed before it began
+            shutil.rmtree(out)
         begun = _begin(out, config, problem) if processes.first() else None
         processes.wait()
         run = begun or Run.open(out)
     try:
-        learn_tasks(run, problem, stop_after=stop_after)
-    except ProcessLost:
+        learn_tasks(run, problem, stop_after=stop_after, keep=keep)
+    except (ProcessLost, StoppedError):
         raise
     except FactlearnError as error:
         if not resume and not run.metrics():
@@ -101,12 +112,13 @@ def train_or_reuse(config: RunConfig, folder: Path) -> Run:
         raise RunError(f"{error} Remove {folder} to start it again.") from error
 
 
-def learn_more(run: Run, names: Sequence[str] = (), *, count: int | None = None) -> Run:
+def learn_more(run: Run, names: Sequence[str] = (), *, count: int | None = None, keep: int | None = None) -> Run:
     """Learn further tasks of a run.
 
     Args:
         names: the tasks to learn, in this order; if none are named, those that are left.
         count: at most so many of them.
+        keep: the number of stages whose networks are kept; all if not given.
 
     Raises:
         RunError: if a task is unknown or learned already, or none is left.
@@ -132,7 +144,7 @@ def learn_more(run: Run, names: Sequence[str] = (), *, count: int | None = None)
     processes.wait()  # all have read the tasks in their old order
     if processes.first():
         problem.save_tasks(run)
-    learn_tasks(run, problem, stop_after=finished + len(chosen))
+    learn_tasks(run, problem, stop_after=finished + len(chosen), keep=keep)
     return run
 
 
@@ -148,8 +160,19 @@ def how_to_add(run: Run) -> str:
     return f"factlearn learn {run.folder} --data {new}"
 
 
-def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) -> None:
-    """Learn the stages that are not finished yet, of the first `stop_after` if that is given."""
+def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None, keep: int | None = None) -> None:
+    """Learn the stages that are not finished yet, of the first `stop_after` if that is given.
+
+    Args:
+        keep: the number of stages whose networks are kept; all if not given.
+    """
+    if keep is not None:
+        check_keep(keep)
+    with stopping() as stop, run.writing() if processes.first() else nullcontext():
+        _learn_tasks(run, problem, stop, stop_after, keep)
+
+
+def _learn_tasks(run: Run, problem: Problem, stop: Stopping, stop_after: int | None, keep: int | None) -> None:
     fabric = make_fabric(run.config)
     strategy = make_strategy(run.config.strategy)
     stages = _stages(run, problem, strategy)
@@ -172,7 +195,7 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
         data = problem.stage_data(stage)
         say(f"Stage {number} of {len(stages)}: {problem.describe_stage(stage, data)}.")
         prepared = problem.prepare(number, stage, data)
-        learner, memory = learn_stage(run, fabric, problem, strategy, number, stage, data, prepared)
+        learner, memory = learn_stage(run, fabric, problem, strategy, number, stage, data, prepared, stop)
         learned = [task for group in stages[:number] for task in group]
         learner.protected = problem.protected_learner(learner, learned)
         strategy.after_task(learner)
@@ -180,6 +203,8 @@ def learn_tasks(run: Run, problem: Problem, *, stop_after: int | None = None) ->
             strategy.after_sequence(learner)
         finish_stage(run, problem, strategy, number, learned, started, memory, prepared.record)
         processes.wait()  # the others read what the first has written
+        if keep is not None and processes.first():
+            prune(run, keep)
 
 
 def _stages(run: Run, problem: Problem, strategy: Strategy) -> list[list[int]]:

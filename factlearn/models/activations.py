@@ -11,6 +11,7 @@ without its JSON is ignored. Segments never change, so readers need no lock.
 """
 
 import json
+import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +43,8 @@ class StoredRows:
 
     def __getitem__(self, positions: Sequence[int] | NDArray[np.int64]) -> Tensor:
         places = self._places[np.asarray(positions, dtype=np.int64)]
+        for segment in np.unique(places[:, 0]):
+            _check_whole(self._segments[segment])
         batch = np.empty((len(places), *self._segments[0].shape[1:]), np.float32)
         for row, (segment, place) in enumerate(places):
             batch[row] = self._segments[segment][place]
@@ -123,6 +126,16 @@ class ActivationStore:
 def _share(missing: dict[str, Path], batch_size: int) -> dict[str, Path]:
     """This process's part of the images: whole batches, so that they are computed as in one process."""
     return {key: path for place, (key, path) in enumerate(missing.items()) if processes.takes_here(place // batch_size)}
+
+
+def _check_whole(mapped: Any) -> None:
+    """Refuse a mapped file that was cut since it was opened: reading beyond its end would kill the process."""
+    try:
+        size = os.path.getsize(mapped.filename)
+    except FileNotFoundError:  # deleted, and yet whole for those who have it open
+        return
+    if size < mapped.offset + mapped.nbytes:
+        raise RunError(f"{mapped.filename} was cut while it was open; delete it, it will be computed again.")
 
 
 def _write_header(stream: object, shape: tuple[int, ...]) -> None:

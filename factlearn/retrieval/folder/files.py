@@ -50,6 +50,9 @@ def language_files(index: Path, name: str) -> dict[str, FileEntry]:
 
 def read_state(path: Path, read: Callable[[Manifest], State]) -> State:
     """What `read` makes of the manifest; tried again if it fails because a writer replaced the state meanwhile."""
+    for kind in _OWN:
+        if (path / kind).is_symlink():  # whose content `sweep_up` would delete
+            raise FactIndexError(f"{path / kind} is a link; an index keeps its files in its own folders.")
     manifest = read_manifest(path)
     while True:
         try:

@@ -6,10 +6,11 @@ names are the index. `index.copy.json` is written just before it, so that a dama
 
 import hashlib
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from factlearn.errors import FactIndexError
 from factlearn.files import json_text, sha256_file, write_json
@@ -17,11 +18,30 @@ from factlearn.retrieval.about import Entry, ModelEntry
 
 FORMAT = "factlearn index"
 VERSION = 2
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 MANIFEST, COPY = "index.json", "index.copy.json"
 
 
 class OtherVersionError(FactIndexError):
     """An index of a format that this factlearn does not read."""
+
+
+def _inside(path: str) -> str:
+    """A path that stays inside the index: a manifest may come from a stranger."""
+    if not all(_NAME.fullmatch(part) for part in path.split("/")):
+        raise ValueError(f"{path!r} is no place inside an index")
+    return path
+
+
+def _name(name: str) -> str:
+    """The name of a folder."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no name in an index")
+    return name
+
+
+InsidePath = Annotated[str, AfterValidator(_inside)]
+Name = Annotated[str, AfterValidator(_name)]
 
 
 class FileEntry(Entry):
@@ -49,13 +69,13 @@ class SegmentEntry(Entry):
         files: of the segment and of `deleted`, by path inside the index.
     """
 
-    name: str
-    count: int
+    name: Name
+    count: int = Field(ge=0)
     model: str
     largest: tuple[float, float, float]
-    deleted: str | None = None
-    removed: int = 0
-    files: dict[str, FileEntry]
+    deleted: Name | None = None
+    removed: int = Field(0, ge=0)
+    files: dict[InsidePath, FileEntry]
 
 
 class StructureEntry(Entry):
@@ -69,12 +89,12 @@ class StructureEntry(Entry):
         measured: recall when it was chosen.
     """
 
-    name: str
+    name: Name
     kind: str
     segments: tuple[str, ...]
     settings: dict[str, Any]
     measured: dict[str, float]
-    files: dict[str, FileEntry]
+    files: dict[InsidePath, FileEntry]
 
 
 class Manifest(Entry):
@@ -86,14 +106,14 @@ class Manifest(Entry):
         files: of the language space.
     """
 
-    generation: int
-    dimension: int
+    generation: int = Field(ge=0)
+    dimension: int = Field(ge=1)
     language: str
     facts: tuple[str, ...]
     models: dict[str, ModelEntry]
     segments: tuple[SegmentEntry, ...] = ()
     structure: StructureEntry | None = None
-    files: dict[str, FileEntry] = Field(default_factory=dict)
+    files: dict[InsidePath, FileEntry] = Field(default_factory=dict)
 
     def all_files(self) -> dict[str, FileEntry]:
         """Every file of the index by path, except the manifest itself."""
@@ -105,10 +125,15 @@ class Manifest(Entry):
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Make `manifest` the state of the index, in one step."""
-    body = {"format": FORMAT, "version": VERSION, **manifest.model_dump(mode="json")}
-    whole = {**body, "checksum": _checksum(body)}
+    whole = as_json(manifest)
     write_json(folder / COPY, whole)
     write_json(folder / MANIFEST, whole)
+
+
+def as_json(manifest: Manifest) -> dict[str, Any]:
+    """What the files of a manifest hold."""
+    body = {"format": FORMAT, "version": VERSION, **manifest.model_dump(mode="json")}
+    return {**body, "checksum": _checksum(body)}
 
 
 def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
@@ -139,7 +164,7 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> Manifest:
             )
         del body["format"]
         return Manifest.model_validate(body)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as error:
         raise FactIndexError(f"{path} cannot be read; {repair}.") from error
 
 

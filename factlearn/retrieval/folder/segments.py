@@ -8,6 +8,9 @@
 
 The file of rows is checked against its SHA-256 before the first sweep over it; a single row that is fetched is checked
 against its checksum. So nothing damaged is ever served, although opening an index reads only the small files.
+
+Reading a mapped file beyond its end kills the process (SIGBUS), so the size of a file that somebody may cut while it is
+open is looked at before every use of its mapping.
 """
 
 import hashlib
@@ -16,7 +19,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 ROWS, SUMS, ITEMS, ITEMS_COPY = "rows.npy", "sums.npy", "items.arrow", "items.copy.arrow"
 DELETED, DELETED_COPY = "removed.npy", "removed.copy.npy"
 BUILT_IN = ("id", "path", "fact")
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, OverflowError, SyntaxError, TokenError)
+"""What numpy and Arrow raise for files that are not theirs."""
 
 
 def items_table(columns: Mapping[str, Sequence[str | None]]) -> "pa.Table":
@@ -89,10 +94,14 @@ def _write_table(path: Path, table: "pa.Table") -> None:
 
 
 def read_table(path: Path) -> "pa.Table":
-    """A memory-mapped table."""
+    """A memory-mapped table, checked throughout: Arrow follows the offsets in a file without asking where they lead."""
     import pyarrow as pa
 
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    table.validate(full=True)
+    if any(column.type != pa.string() for column in table.columns) or "id" not in table.column_names:
+        raise ValueError("its columns are not those of items")
+    return table
 
 
 def check_size(index: Path, path: str, entry: FileEntry) -> None:
@@ -138,13 +147,14 @@ class Segment:
         folder = index / "segments" / entry.name
         try:
             self._file = open(folder / ROWS, "rb", buffering=0)  # noqa: SIM115  (held open: a writer may unlink it)
-            self.items = read_table(folder / ITEMS)
-            self._sums = np.load(folder / SUMS, mmap_mode="r", allow_pickle=False)
+            self._items_file = open(folder / ITEMS, "rb", buffering=0)  # noqa: SIM115
+            self._items = read_table(folder / ITEMS)
+            self._sums = np.load(folder / SUMS, allow_pickle=False)
             self._rows: NDArray[np.float32] = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
             self.deleted = self._read_deleted()
-        except (OSError, ValueError, MemoryError, OverflowError, SyntaxError, TokenError) as error:
+        except _UNREADABLE as error:
             raise damaged(index, self._rows_path, f"cannot be read ({error})") from error
-        counts = {len(self._sums), self.items.num_rows, *self._rows.shape[:1]}
+        counts = {len(self._sums), self._items.num_rows, *self._rows.shape[:1]}
         if counts != {entry.count} or self._rows.ndim != 2 or self._rows.dtype != np.float32:
             raise damaged(index, self._rows_path, f"does not hold the {entry.count} images it should")
 
@@ -158,8 +168,21 @@ class Segment:
         return self.entry.count
 
     @property
+    def items(self) -> "pa.Table":
+        """The items, memory-mapped."""
+        self._check_mapping(self._items_file, f"segments/{self.entry.name}/{ITEMS}")
+        return self._items
+
+    def _check_mapping(self, file: IO[bytes], path: str) -> None:
+        """Refuse a mapped file that was cut since it was opened."""
+        size, expected = os.fstat(file.fileno()).st_size, self.entry.files[path].bytes
+        if size != expected:
+            raise damaged(self.index, path, f"was cut to {size} of {expected} bytes while it was open")
+
+    @property
     def rows(self) -> NDArray[np.float32]:
         """All rows, memory-mapped, after checking the whole file."""
+        self._check_mapping(self._file, self._rows_path)
         with self._checking:
             if not self._whole:
                 self._file.seek(0)
@@ -192,11 +215,13 @@ class Segment:
     def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Some rows, each checked; read instead of mapped, so that resident memory does not grow."""
         if self._whole:
-            return np.array(self._rows[positions])
+            return np.array(self.rows[positions])
         width = self._rows.shape[1]
         taken = np.empty((len(positions), width), np.float32)
         for row, position in zip(taken, positions.tolist(), strict=True):
-            os.preadv(self._file.fileno(), [row.data], self._rows.offset + position * width * 4)  # type: ignore[attr-defined]
+            read = os.preadv(self._file.fileno(), [row.data], self._rows.offset + position * width * 4)  # type: ignore[attr-defined]
+            if read != row.nbytes:
+                raise damaged(self.index, self._rows_path, "was cut while it was open")
         wrong = np.flatnonzero(row_sums(taken) != self._sums[positions])
         if len(wrong):
             image = self.items.column("id")[int(positions[wrong[0]])].as_py()

@@ -137,11 +137,10 @@ def write_structure(
             `links` (hnsw).
         covered: the names of the segments that the rows come from.
     """
-    faiss = _faiss()
     build = _graphs if settings["kind"] == "hnsw" else _codes
     with atomic_directory(index / "structures" / name) as made:
         for number, shard in enumerate(build(parts, count, dimension, settings, made)):
-            faiss.write_index(shard, str(made / f"shard-{number}.faiss"))
+            _write_shard(shard, made / f"shard-{number}.faiss")
         files = {f"structures/{name}/{file.name}": FileEntry.of(file) for file in sorted(made.iterdir())}
     return StructureEntry(
         name=name,
@@ -151,6 +150,15 @@ def write_structure(
         measured={},
         files=files,
     )
+
+
+def _write_shard(shard: Any, path: Path) -> None:
+    try:
+        _faiss().write_index(shard, str(path))
+    except RuntimeError as error:  # how FAISS says that a file cannot be written
+        raise FactIndexError(
+            f"{path.parent} could not be written ({str(error).splitlines()[0]}); free some space and try again."
+        ) from error
 
 
 def structure_bytes(entry: StructureEntry) -> int:

@@ -1,4 +1,7 @@
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,3 +114,37 @@ def test_a_file_swapped_with_one_of_another_index_is_reported(tmp_path, collecti
     shutil.copy(theirs, ours)
     with pytest.raises(FactIndexError, match=r"rows\.npy.* is damaged"):
         FactIndex.open(index.path).query("<dog>")
+
+
+CUT_WHILE_OPEN = """
+import os, sys
+from pathlib import Path
+from factlearn.errors import FactIndexError
+from factlearn.retrieval import FactIndex
+path, name = Path(sys.argv[1]), sys.argv[2]
+index = FactIndex.open(path)
+index.query("<dog>", k=3)
+for file in path.glob(f"segments/*/{name}"):
+    os.truncate(file, 0)
+refused = 0
+for ask in (lambda: index.query("<person>", k=50), lambda: index.items(), lambda: index.vectors):
+    try:
+        ask()
+    except FactIndexError as error:
+        assert "cut" in str(error), error
+        refused += 1
+print(refused)
+"""
+
+
+@pytest.mark.parametrize(("name", "refused"), [("rows.npy", 2), ("items.arrow", 2)])
+def test_a_file_that_is_cut_while_it_is_open_is_an_error_and_not_the_end_of_the_process(grown, name, refused):
+    done = subprocess.run(
+        [sys.executable, "-c", CUT_WHILE_OPEN, str(grown.path), name],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= refused
