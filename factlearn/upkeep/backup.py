@@ -113,7 +113,7 @@ def _kind(about: dict[str, Any], file: Path) -> str:
 def _check(kind: str, folder: Path, file: Path) -> None:
     """Refuse what unpacks well but is not what it says: the archive may not come from us."""
     try:
-        problems = FolderStore.verify(folder) if kind == "index" else []
+        problems: list[FactlearnError] = [*FolderStore.verify(folder)] if kind == "index" else []
         if kind == "run":
             Run.open(folder).task_names()
     except FactlearnError as error:
