@@ -111,6 +111,8 @@ def shrunk(config: dict[str, Any]) -> dict[str, Any]:
         training.pop("checkpoint_epochs", None)
     if "classes" in data:
         data["classes"] = 2
+    if "language" in config:
+        config["language"]["vectors"] = "glove-6b-50d"  # the one whose miniature is made
     for each in config.get("scales", {}).values():
         shrunk(each)
     return config
