@@ -69,7 +69,8 @@ def adapt(
         strategy.replace_importance(importance)
     else:
         strategy.add_importance(importance, *config.strategy.mixture)
-    outlook = Outlook.of(before, importance, _omega(strategy), config.strategy.strength or 0.0)
+    heads = getattr(config.model, "readout", "") == "posterior"
+    outlook = Outlook.of(before, importance, _omega(strategy), config.strategy.strength or 0.0, heads=heads)
     about = {
         "run": str(run.folder),
         "stage": run.finished_stages(),

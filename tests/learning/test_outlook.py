@@ -43,6 +43,11 @@ def test_replacing_by_nearly_the_same_importance_warns_of_nothing():
     assert Outlook.of(WHOLE, near, near, 6.0).warnings() == []
 
 
+def test_where_old_heads_do_not_move_little_is_gained_and_it_says_so():
+    (warning,) = Outlook.of(WHOLE, OTHER, mixed(WHOLE, OTHER, 3.0), 6.0, heads=True).warnings()
+    assert "little is forgotten" in warning
+
+
 def test_without_lambda_adapting_changes_nothing_and_says_so():
     (warning,) = Outlook.of(WHOLE, OTHER, mixed(WHOLE, OTHER, 3.0), 0.0).warnings()
     assert "lambda is 0" in warning
