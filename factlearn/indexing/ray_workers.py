@@ -7,6 +7,7 @@ go to the others, and a new one joins when the cluster has room for it.
 
 import logging
 import os
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from factlearn.indexing.workers import Embedded, Model, Work, WorkerLost
 
 LOCAL = "local"
 _SECONDS_TO_START = 300.0
+_SECONDS_TO_ANSWER = 10.0
 
 
 class RayWorkers:
@@ -115,10 +117,18 @@ def _connected(address: str, count: int | None) -> Any:
         if address == LOCAL:
             ray.init(num_cpus=count, include_dashboard=False, **quiet)
         else:
+            _check_answers(address)
             ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise FactIndexError(f"There is no Ray cluster at {address!r} ({_last_line(error)}).") from error
     return ray
+
+
+def _check_answers(address: str) -> None:
+    """Raise if nobody answers at a host and port, which Ray itself would wait for for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER).close()
 
 
 def _last_line(error: BaseException) -> str:
