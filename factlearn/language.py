@@ -82,7 +82,9 @@ class WordVectorSource:
 
         try:
             binary, header = ".bin" in path.suffixes, _header(path)
-            if header and header[0] * header[1] * (4 if binary else 2) > _most_bytes(path):
+            if binary and header is None:
+                raise ValueError("it does not begin with a count and a dimension")
+            if header and header[0] * (2 + header[1] * (4 if binary else 2)) > _most_bytes(path):
                 raise ValueError("it says that it holds more numbers than fit into it")
             return KeyedVectors.load_word2vec_format(str(path), binary=binary, no_header=not (header or binary))
         except (ValueError, TypeError, EOFError, OSError, IndexError, KeyError, OverflowError, zlib.error) as error:

@@ -115,7 +115,7 @@ def _vector_of(line: bytes, dimension: int) -> WordVector | None:
 def _rows(stream: BinaryIO, dimension: int, path: Path) -> Iterator[WordVector]:
     first = stream.readline(_CHUNK)
     header = first.split()
-    if len(header) != 2 or not all(part.isdigit() for part in header):  # GloVe's text starts with a word at once
+    if len(header) != 2 or not all(part.isdigit() and len(part) < 20 for part in header):  # GloVe's has no header
         stream.seek(0)
         yield from _text_rows(stream, dimension, path, 1)
         return

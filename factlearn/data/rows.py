@@ -162,14 +162,14 @@ def _read_parquet(path: Path) -> Iterator[Row]:
 
     try:
         table = parquet.read_table(path)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+        _check_columns([str(name).strip().lower() for name in table.column_names], path)
+        number = 0
+        for batch in table.to_batches():
+            for raw in batch.to_pylist():
+                number += 1
+                yield _row_of_object(f"row {number}", raw)
+    except (pa.ArrowException, UnicodeDecodeError, OverflowError) as error:
         raise DatasetError(f"The manifest {path} is not a whole Parquet file; write it again.") from error
-    _check_columns([str(name).strip().lower() for name in table.column_names], path)
-    number = 0
-    for batch in table.to_batches():
-        for raw in batch.to_pylist():
-            number += 1
-            yield _row_of_object(f"row {number}", raw)
 
 
 _READERS: dict[str, Callable[[Path], Iterator[Row]]] = {

@@ -35,12 +35,12 @@ def load_model(run: Run | Path | str, stage: int | None = None) -> TwoPartModel[
     """The network as a finished stage left it, by default the last."""
     run = run if isinstance(run, Run) else Run.open(run)
     stage = run.check_stage(stage)
-    model = problem_class(run.config).network(run, stage)
     try:
+        model = problem_class(run.config).network(run, stage)
         model.prefix.load_state_dict(load_tensors(run.folder / "frozen.safetensors"))
         model.suffix.load_state_dict(load_tensors(run.stage_folder(stage) / "model.safetensors"))
-    except RuntimeError as error:
-        raise RunError(f"The weights of {run.folder} do not fit its config ({str(error).splitlines()[0]}).") from error
+    except (RuntimeError, MemoryError) as error:
+        raise RunError(f"The weights of {run.folder} do not fit its config ({str(error)[:200]}).") from error
     return model.eval()
 
 

@@ -20,7 +20,8 @@ from typing import TypeVar
 from factlearn.errors import FactIndexError, FactlearnError
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.folder.manifest import COPY, MANIFEST, FileEntry, Manifest, read_manifest, write_manifest
-from factlearn.retrieval.folder.segments import Segment, check_content
+from factlearn.retrieval.folder.segments import ROWS, Segment, check_content, damaged
+from factlearn.retrieval.rows import width_of
 
 FIRST = "000000"
 _OWN = ("segments", "deleted", "structures", "language")
@@ -74,10 +75,15 @@ def open_segments(path: Path, manifest: Manifest, opened: Sequence[Segment] = ()
     for name, file in manifest.files.items():
         check_content(path, name, file)
     known = {segment.entry.name: segment for segment in opened}
-    return [
+    segments = [
         before if (before := known.get(entry.name)) is not None and before.entry == entry else Segment(path, entry)
         for entry in manifest.segments
     ]
+    for segment in segments:
+        if segment.width != width_of(manifest.dimension):
+            name = f"segments/{segment.entry.name}/{ROWS}"
+            raise damaged(path, name, f"does not hold rows of dimension {manifest.dimension}")
+    return segments
 
 
 def saved_language(path: Path, manifest: Manifest) -> LanguageSpace:

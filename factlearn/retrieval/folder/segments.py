@@ -99,8 +99,11 @@ def read_table(path: Path) -> "pa.Table":
 
     table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     table.validate(full=True)
-    if any(column.type != pa.string() for column in table.columns) or "id" not in table.column_names:
+    missing = [name for name in BUILT_IN if name not in table.column_names]
+    if missing or any(column.type != pa.string() for column in table.columns):
         raise ValueError("its columns are not those of items")
+    if table.column("id").null_count or table.column("path").null_count:
+        raise ValueError("it lists images without an id or a path")
     return table
 
 
@@ -128,7 +131,7 @@ def check_content(index: Path, path: str, entry: FileEntry) -> None:
 def damaged(index: Path, path: str, what: str) -> FactIndexError:
     """The error for a file that is not as it was written; it names the segment."""
     part = Path(path).parts
-    where = f" of segment {part[1]}" if part[0] == "segments" else ""
+    where = f" of segment {part[1]}" if part[0] == "segments" and len(part) > 1 else ""
     return FactIndexError(f"{index / path}{where} {what}; repair the index with `factlearn index refresh`.")
 
 
@@ -159,10 +162,19 @@ class Segment:
             raise damaged(index, self._rows_path, f"does not hold the {entry.count} images it should")
 
     def _read_deleted(self) -> NDArray[np.bool_] | None:
-        if self.entry.deleted is None:
-            return None
-        path = self.index / "deleted" / self.entry.deleted / DELETED
-        return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
+        deleted: NDArray[np.bool_] | None = None
+        if self.entry.deleted is not None:
+            deleted = np.load(self.index / "deleted" / self.entry.deleted / DELETED, allow_pickle=False)
+            if deleted.shape != (self.entry.count,) or deleted.dtype != bool:
+                raise ValueError("which images are removed is not said of each")
+        if self.entry.removed != (0 if deleted is None else int(deleted.sum())):
+            raise ValueError(f"it does not lack the {self.entry.removed} images it should")
+        return deleted
+
+    @property
+    def width(self) -> int:
+        """The length of a row."""
+        return int(self._rows.shape[1])
 
     def __len__(self) -> int:
         return self.entry.count
