@@ -93,7 +93,7 @@ class Search:
             limit=limit,
             output_fields=["id"],
             search_params={"metric_type": "IP"},
-            consistency_level="Strong",
+            consistency_level="Session",
         )
         return [
             (np.asarray([hit["distance"] for hit in hits], np.float32), as_keys([hit["id"] for hit in hits]))

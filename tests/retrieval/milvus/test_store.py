@@ -1,7 +1,11 @@
 """The index in Milvus changes as the index in a folder does, and what is wrong with it is a sentence."""
 
 import itertools
+import os
+import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,9 +16,9 @@ pytest.importorskip("milvus_lite")
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex, Version, store_at
-from factlearn.retrieval.milvus.client import Address
+from factlearn.retrieval.milvus import lease, writer
+from factlearn.retrieval.milvus.address import Address
 from factlearn.retrieval.milvus.filter import json_key, metadata_key
-from factlearn.retrieval.milvus.store import MilvusStore
 from tests.retrieval.conftest import FACTS, language_space
 from tests.retrieval.milvus.images import LANGUAGE, collection, make, release
 
@@ -158,8 +162,8 @@ def test_a_missing_file_or_server_is_a_sentence(tmp_path):
     with pytest.raises(FactIndexError, match="does not exist"):
         FactIndex.open(f"milvus:{tmp_path}/nowhere.db/pictures")
     assert not (tmp_path / "nowhere.db").exists()
-    with pytest.raises(FactIndexError, match="could not be opened") as refused:
-        FactIndex.open("milvus://someone:secret@127.0.0.1:1/pictures")
+    with pytest.raises(FactIndexError, match=r"cannot be reached \(tried for 1 s to open\)") as refused:
+        FactIndex.open("milvus://someone:secret@127.0.0.1:1/pictures?timeout=1")
     assert "secret" not in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -227,8 +231,28 @@ def test_changes_behind_the_index_are_reported_and_not_served(address, tmp_path)
     assert len(problems) == 2
     assert any(repr(images["ids"][0]) in problem and "checksum" in problem for problem in problems)
     assert any("19 images instead of 20" in problem for problem in problems)
+    with pytest.raises(FactIndexError, match="answers from 19 images instead of 20"):
+        index.query("<dog>", 20)
+    with pytest.raises(FactIndexError, match="answers from 19 images instead of 20"):
+        FactIndex.open(address)
+    client.insert("pictures", [{**row, "id": "01"}])
     with pytest.raises(FactIndexError, match="damaged at image"):
         index.query("<dog>", 20)
+
+
+def test_what_is_left_of_an_index_can_be_accepted_and_the_rest_added_again(address, tmp_path, capsys):
+    from pymilvus import MilvusClient
+
+    images = {**collection(20), "ids": [f"{number:02d}" for number in range(20)]}
+    make(address, images)
+    MilvusClient(str(tmp_path / "images.db")).delete("pictures", filter='id in ["03", "04"]')
+    assert store_at(address).restore(address) == []
+    assert "18 images are there, 20 were recorded" in capsys.readouterr().err
+    index = FactIndex.open(address)
+    assert len(index) == 18
+    assert index.verify() == []
+    index.add(**images, model="m1")
+    assert len(index) == 20
 
 
 def test_an_interrupted_write_is_reported_until_it_is_made_again(address, monkeypatch):
@@ -240,7 +264,7 @@ def test_an_interrupted_write_is_reported_until_it_is_made_again(address, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(MilvusStore, "_finish", killed)
+        patch.setattr(writer._Change, "finish", killed)
         with pytest.raises(KeyboardInterrupt):
             index.add(**rest, model="m1")
     again = FactIndex.open(address)
@@ -251,19 +275,81 @@ def test_an_interrupted_write_is_reported_until_it_is_made_again(address, monkey
     assert len(again) == 30
 
 
-def test_a_second_writer_is_told_so(address, monkeypatch):
+def test_a_second_writer_is_kept_out_until_the_first_is_done(address, monkeypatch):
+    monkeypatch.setattr(lease, "PATIENCE", 0.5)
     images = collection(30)
     index, other = make(address, images), FactIndex.open(address)
-    finish = MilvusStore._finish
+    finish = writer._Change.finish
 
-    def meanwhile(*arguments):
-        monkeypatch.setattr(MilvusStore, "_finish", finish)
-        other.remove(images["ids"][:2])
-        finish(*arguments)
+    def meanwhile(change):
+        monkeypatch.setattr(writer._Change, "finish", finish)
+        with pytest.raises(FactIndexError, match="being written by another process"):
+            other.remove(images["ids"][:2])
+        finish(change)
 
-    monkeypatch.setattr(MilvusStore, "_finish", meanwhile)
-    with pytest.raises(FactIndexError, match="another process"):
-        index.remove(images["ids"][5:6])
+    monkeypatch.setattr(writer._Change, "finish", meanwhile)
+    assert index.remove(images["ids"][5:6]) == 1
+    assert other.remove(images["ids"][:2]) == 2
+    assert other.verify() == []
+    assert len(other) == 27
+
+
+def test_two_writers_at_the_same_instant_do_not_both_write(address):
+    images = collection(30)
+    indexes = [make(address, images), FactIndex.open(address), FactIndex.open(address)]
+    inside, most = [], []
+
+    class Watched(writer._Change):
+        def __init__(self, *arguments):
+            inside.append(1)
+            most.append(len(inside))
+            super().__init__(*arguments)
+
+        def finish(self):
+            super().finish()
+            inside.pop()
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(3) as pool:
+        patch.setattr(writer, "_Change", Watched)
+        removed = list(pool.map(lambda turn: indexes[turn].remove(images["ids"][turn : turn + 1]), range(3)))
+    assert removed == [1, 1, 1]
+    assert max(most) == 1
+    assert len(FactIndex.open(address)) == 27
+
+
+def holder(**changes):
+    return lease.Holder(host="there", pid=os.getpid(), world="elsewhere", until=time.time() + 60, **changes)
+
+
+def test_a_lease_ends_when_its_time_is_over_or_its_process_is_seen_to_be_gone():
+    other = holder()
+    assert other.is_alive("lease-x")
+    assert not other.model_copy(update={"until": time.time() - 1}).is_alive("lease-x")
+    here = other.model_copy(update={"world": lease._world()})
+    assert not here.is_alive("lease-x")  # this process, which holds no such lease
+    with subprocess.Popen(["sleep", "60"]) as process:
+        neighbour = here.model_copy(update={"pid": process.pid})
+        assert neighbour.is_alive("lease-x")
+        process.kill()
+        process.wait()
+    assert not neighbour.is_alive("lease-x")
+
+
+def test_a_writer_that_lost_its_lease_does_not_commit(address, monkeypatch):
+    images = collection(30)
+    index = make(address, images)
+    records = index.store._records
+    finish = writer._Change.finish
+
+    def stood_still(change):
+        records.forget([name for name in records.leases()])
+        finish(change)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer._Change, "finish", stood_still)
+        with pytest.raises(FactIndexError, match="may have been written by another process"):
+            index.remove(images["ids"][:1])
+    assert any("interrupted" in problem for problem in FactIndex.open(address).verify())
 
 
 def test_a_damaged_record_is_refused(address, tmp_path):
