@@ -29,6 +29,8 @@ FIELDS: dict[str, int | str] = {
     "sum": 16,
     **dict.fromkeys(_JSON, "JSON"),
 }
+ITEM = (*BUILT_IN, "texts", "file")
+ALL = (*ITEM, "row", "sum")
 
 
 def stored_rows(images: Images, rows: Rows, model: str) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,7 @@ from factlearn.retrieval.milvus.address import Address
 from factlearn.retrieval.milvus.client import MOST, Connection
 from factlearn.retrieval.milvus.filter import BUILT_IN, implied, one_of
 from factlearn.retrieval.milvus.record import Head, Record, RecordStore
-from factlearn.retrieval.milvus.rows import as_keys, column_of, item_of, read, read_all
+from factlearn.retrieval.milvus.rows import ITEM, as_keys, column_of, item_of, read_all
 from factlearn.retrieval.milvus.search import Search
 from factlearn.retrieval.milvus.whole import Guard
 from factlearn.retrieval.rows import Keys, Swept, row_sums, width_of
@@ -179,7 +179,7 @@ class MilvusStore(Store):
 
     def _tested(self, where: Filter, expression: str) -> Iterator[str]:
         """The ids of images that pass a filter, tested here, of those that satisfy an expression."""
-        for batch in read_all(self.connection, expression, [*BUILT_IN, "texts", "file"]):
+        for batch in read_all(self.connection, expression, ITEM):
             good = matching(where, lambda name, rows=batch: column_of(name, rows))  # type: ignore[misc]
             yield from (row["id"] for row, passes in zip(batch, good, strict=True) if passes)
 
@@ -187,7 +187,7 @@ class MilvusStore(Store):
         """Rows by id, each checked."""
         rows = np.empty((len(keys), width_of(self.about.dimension)), np.float32)
         sums = np.empty(len(keys), np.uint64)
-        for place, row in enumerate(read(self.connection, keys, ["row", "sum"])):
+        for place, row in enumerate(self._search.rows(keys, ["row", "sum"])):
             rows[place], sums[place] = row["row"], int(row["sum"], 16)
         wrong = np.flatnonzero(row_sums(rows) != sums)
         if len(wrong):
@@ -203,7 +203,7 @@ class MilvusStore(Store):
 
     def items(self, keys: Keys) -> list[dict[str, Any]]:
         """Items by id."""
-        return [item_of(row) for row in read(self.connection, keys, [*BUILT_IN, "texts", "file"])]
+        return [item_of(row) for row in self._search.rows(keys, ITEM)]
 
     # Searching
 

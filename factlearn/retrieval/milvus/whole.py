@@ -4,9 +4,11 @@ A server answers without an error while it has only a part of a collection: one 
 that is loading after a restart, a cluster that lost a node. The record knows how many images there are, or between
 which numbers a write in progress moves; if the count is another one, the answer is asked for again until the time limit
 of the address has passed. The count comes from the same server with the same consistency as the answer, and a server
-needs seconds to lose or load a part, so two right counts enclose a whole answer.
+needs seconds to lose or load a part, so two right counts enclose a whole answer. A right count of less than half a
+second ago serves as the first.
 """
 
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,6 +19,7 @@ from factlearn.retrieval.milvus.record import Head, RecordStore
 
 Answer = TypeVar("Answer")
 _PAUSES = (0.1, 2.0)
+_RECENT = 0.5  # seconds
 _SILENT = 3.0  # seconds before it is said what is waited for
 
 
@@ -33,6 +36,7 @@ class Guard:
         self._records = records
         self._head = head
         self._fixed = fixed
+        self._right = -math.inf  # when the count was last right
         self._collection = records.connection.address.collection
 
     def count(self, *, strong: bool = False) -> int:
@@ -51,22 +55,24 @@ class Guard:
         """
 
         def asked() -> tuple[int | None, Answer | None]:
-            wrong = self._wrong_count()
+            recent = time.monotonic() - self._right < _RECENT
+            wrong = None if recent else self._counted()[0]
             found = ask() if wrong is None else None
-            return (self._wrong_count() if wrong is None else wrong), found
+            return (self._counted()[0] if wrong is None else wrong), found
 
         found: Answer = self._waited(asked)  # type: ignore[assignment]
         return found
 
-    def _wrong_count(self) -> int | None:
-        """The number of images if it is not the recorded one."""
-        return self._counted()[0]
-
     def _counted(self, *, strong: bool = False) -> tuple[int | None, int]:
+        """The number of images if it is a wrong one, and the number in any case."""
+        began = time.monotonic()
         count = self._records.connection.count(self._collection, strong=strong)
         if not self._fixed and not self._head.allows(count):
             self._head = self._records.head()  # others may have changed the index
-        return (None if self._head.allows(count) else count), count
+        if not self._head.allows(count):
+            return count, count
+        self._right = began
+        return None, count
 
     def _waited(self, attempt: Callable[[], tuple[int | None, Answer]]) -> Answer:
         """The result of an attempt that met no wrong count."""

@@ -1,10 +1,11 @@
-"""A real Milvus server for tests, started by them on this machine and reachable from it alone.
+"""A real Milvus server, started by tests and benchmarks in a network of their own, where no one else can reach it.
 
-The server is the PyPI package `milvus` 2.3.5, the newest that can be installed without containers. `make milvus-server`
-installs it in a place of its own, since nothing else of it is needed; without it, the tests that need it are skipped.
+The server is the PyPI package `milvus` 2.3.5, the newest that can be installed without containers; `make milvus-test`
+installs it below `.milvus-server`. It listens on all addresses whatever its config says, so it is started only in a
+network namespace that has nothing but a loopback device: `unshare --map-root-user --net`, which needs no privileges
+where user namespaces are allowed.
 """
 
-import importlib.util
 import lzma
 import os
 import shutil
@@ -17,7 +18,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-PLACE = Path(__file__).parents[3] / ".milvus-server"
+PLACE = Path(os.environ.get("MILVUS_SERVER", Path(__file__).parents[3] / ".milvus-server"))
 PORTS = (
     "etcd_port",
     "root_coord_port",
@@ -40,13 +41,29 @@ SETTINGS = {
 
 def package():
     """The folder of the server's package, or None if it is not installed."""
-    if (PLACE / "milvus").is_dir():
-        return PLACE / "milvus"
-    place = os.environ.get("MILVUS_SERVER")
-    if place and (Path(place) / "milvus").is_dir():
-        return Path(place) / "milvus"
-    found = importlib.util.find_spec("milvus")
-    return Path(found.origin).parent if found and found.origin else None
+    return PLACE / "milvus" if (PLACE / "milvus").is_dir() else None
+
+
+def is_isolated():
+    """Whether this process has no network but loopback."""
+    return [name for _, name in socket.if_nameindex()] == ["lo"]
+
+
+def why_not():
+    """Why a server cannot be started here, if so."""
+    if package() is None:
+        return "needs the Milvus server; run `make milvus-test`, which installs it"
+    if not is_isolated():
+        return "starts a server that listens on all addresses; run `make milvus-test`, which gives it its own network"
+    return None
+
+
+def isolate():
+    """Run the present program again without any network but loopback, unless that is so already."""
+    if not is_isolated():
+        script = 'ip link set lo up && exec "$@"'
+        command = ["unshare", "--map-root-user", "--net", "sh", "-c", script, "sh", sys.executable, *sys.argv]
+        os.execvp(command[0], command)
 
 
 def unpacked(source):
@@ -129,12 +146,23 @@ class Server:
         while time.monotonic() - began < timeout:
             if self._process.poll() is not None:
                 raise RuntimeError(f"The Milvus server ended with code {self._process.returncode}; see {log.name}.")
-            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.health}/healthz", timeout=2) as page:
-                if page.read() == b"OK":
-                    return time.monotonic() - began
+            if self._is_healthy():
+                return time.monotonic() - began
             time.sleep(0.1)
         self.kill()
         raise RuntimeError(f"The Milvus server is not healthy after {timeout} s; see {log.name}.")
+
+    def _is_healthy(self):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/healthz", timeout=2) as page:
+                return page.read() == b"OK"
+        except OSError:
+            return False
+
+    def memory(self):
+        """Megabytes of it in memory."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * 4096 / 1e6
 
     def kill(self):
         """End it as a power cut does."""

@@ -1,11 +1,7 @@
 """The index in Milvus changes as the index in a folder does, and what is wrong with it is a sentence."""
 
 import itertools
-import os
-import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,17 +12,10 @@ pytest.importorskip("milvus_lite")
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex, Version, store_at
-from factlearn.retrieval.milvus import lease, writer
-from factlearn.retrieval.milvus.address import Address
+from factlearn.retrieval.milvus import writer
 from factlearn.retrieval.milvus.filter import json_key, metadata_key
 from tests.retrieval.conftest import FACTS, language_space
 from tests.retrieval.milvus.images import LANGUAGE, collection, make, release
-
-
-@pytest.fixture
-def address(tmp_path):
-    yield f"milvus:{tmp_path}/images.db/pictures"
-    release(tmp_path)
 
 
 def test_images_are_added_replaced_and_removed_as_in_the_folder(address, tmp_path):
@@ -174,32 +163,6 @@ def test_a_missing_pymilvus_is_a_sentence(address, monkeypatch):
         make(address, collection(5))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("milvus:pictures", "names no .db file"),
-        ("milvus:folder/pictures", "names no .db file"),
-        ("milvus:///pictures", "names no host"),
-        ("milvus://host:port/pictures", "names no host"),
-        ("milvus://host", "not a Milvus collection name"),
-        ("milvus:file.db/2 pictures", "not a Milvus collection name"),
-    ],
-)
-def test_addresses_of_another_form_are_refused(text, message):
-    with pytest.raises(FactIndexError, match=message):
-        Address.parse(text)
-
-
-def test_addresses_are_read_and_shown_without_secrets(monkeypatch):
-    monkeypatch.delenv("MILVUS_TOKEN", raising=False)
-    address = Address.parse("milvus://me:p%40ss@example.org/pictures?tls=true")
-    assert (address.uri, address.collection, address.token) == ("https://example.org:19530", "pictures", "me:p@ss")
-    assert address.place == "milvus://example.org:19530/pictures?tls=true"
-    assert "p@ss" not in repr(address)
-    monkeypatch.setenv("MILVUS_TOKEN", "token")
-    assert Address.parse("milvus://[::1]:1234/a") == Address("http://[::1]:1234", "a", "milvus://[::1]:1234/a", "token")
-
-
 @pytest.mark.parametrize("key", ["split", "x_1", "", "odd key", 'quo"te', "ключ", "@id", "2", "a.b"])
 def test_metadata_keys_survive_being_stored(key):
     assert metadata_key(json_key(key)) == key
@@ -273,83 +236,6 @@ def test_an_interrupted_write_is_reported_until_it_is_made_again(address, monkey
     again.add(**rest, model="m1")
     assert again.verify() == []
     assert len(again) == 30
-
-
-def test_a_second_writer_is_kept_out_until_the_first_is_done(address, monkeypatch):
-    monkeypatch.setattr(lease, "PATIENCE", 0.5)
-    images = collection(30)
-    index, other = make(address, images), FactIndex.open(address)
-    finish = writer._Change.finish
-
-    def meanwhile(change):
-        monkeypatch.setattr(writer._Change, "finish", finish)
-        with pytest.raises(FactIndexError, match="being written by another process"):
-            other.remove(images["ids"][:2])
-        finish(change)
-
-    monkeypatch.setattr(writer._Change, "finish", meanwhile)
-    assert index.remove(images["ids"][5:6]) == 1
-    assert other.remove(images["ids"][:2]) == 2
-    assert other.verify() == []
-    assert len(other) == 27
-
-
-def test_two_writers_at_the_same_instant_do_not_both_write(address):
-    images = collection(30)
-    indexes = [make(address, images), FactIndex.open(address), FactIndex.open(address)]
-    inside, most = [], []
-
-    class Watched(writer._Change):
-        def __init__(self, *arguments):
-            inside.append(1)
-            most.append(len(inside))
-            super().__init__(*arguments)
-
-        def finish(self):
-            super().finish()
-            inside.pop()
-
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(3) as pool:
-        patch.setattr(writer, "_Change", Watched)
-        removed = list(pool.map(lambda turn: indexes[turn].remove(images["ids"][turn : turn + 1]), range(3)))
-    assert removed == [1, 1, 1]
-    assert max(most) == 1
-    assert len(FactIndex.open(address)) == 27
-
-
-def holder(**changes):
-    return lease.Holder(host="there", pid=os.getpid(), world="elsewhere", until=time.time() + 60, **changes)
-
-
-def test_a_lease_ends_when_its_time_is_over_or_its_process_is_seen_to_be_gone():
-    other = holder()
-    assert other.is_alive("lease-x")
-    assert not other.model_copy(update={"until": time.time() - 1}).is_alive("lease-x")
-    here = other.model_copy(update={"world": lease._world()})
-    assert not here.is_alive("lease-x")  # this process, which holds no such lease
-    with subprocess.Popen(["sleep", "60"]) as process:
-        neighbour = here.model_copy(update={"pid": process.pid})
-        assert neighbour.is_alive("lease-x")
-        process.kill()
-        process.wait()
-    assert not neighbour.is_alive("lease-x")
-
-
-def test_a_writer_that_lost_its_lease_does_not_commit(address, monkeypatch):
-    images = collection(30)
-    index = make(address, images)
-    records = index.store._records
-    finish = writer._Change.finish
-
-    def stood_still(change):
-        records.forget([name for name in records.leases()])
-        finish(change)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(writer._Change, "finish", stood_still)
-        with pytest.raises(FactIndexError, match="may have been written by another process"):
-            index.remove(images["ids"][:1])
-    assert any("interrupted" in problem for problem in FactIndex.open(address).verify())
 
 
 def test_a_damaged_record_is_refused(address, tmp_path):
