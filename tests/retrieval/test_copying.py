@@ -45,7 +45,6 @@ def test_a_folder_survives_the_way_to_milvus_and_back(grown, tmp_path):
     check_same(FactIndex.open(address), grown)
     back = copy(FactIndex.open(address), tmp_path / "back")
     check_same(back, grown)
-    assert [list(item) for item in FactIndex.open(address).items()][0][:3] == ["id", "path", "fact"]
     release(tmp_path)
 
 

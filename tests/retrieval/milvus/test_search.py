@@ -64,6 +64,9 @@ def test_what_is_stored_of_images_is_what_the_folder_stores(both):
         return sorted(items, key=lambda item: item["id"])
 
     assert told(in_milvus) == told(in_folder)
+    assert [list(item) for item in told(in_milvus)] == [list(item) for item in told(in_folder)]  # in the same order
+    hits = zip(in_milvus.query("<dog>", 50), in_folder.query("<dog>", 50), strict=True)
+    assert all(list(one.metadata) == list(other.metadata) for one, other in hits)
     order = np.argsort(np.asarray(in_folder.ids, object))
     np.testing.assert_array_equal(in_milvus.vectors, in_folder.vectors[order])
     assert in_milvus.facts == in_folder.facts
@@ -82,14 +85,16 @@ def test_a_filter_on_an_unknown_column_is_refused_as_by_the_folder(both):
 
 
 def test_patterns_that_a_server_does_not_know_are_matched_here(both, monkeypatch):
-    in_milvus, in_folder, images = both
+    in_milvus, in_folder, _ = both
     monkeypatch.setattr(client.Connection, "finds_substrings", False)
     in_milvus = FactIndex.open(in_milvus.path)
-    sent = []
-    ask = client.Connection.query
-    monkeypatch.setattr(
-        client.Connection, "query", lambda *given, **options: sent.append(given[2]) or ask(*given, **options)
-    )
+    sent, ask = [], client.Connection.query
+
+    def listened(*given, **options):
+        sent.append(given[2])
+        return ask(*given, **options)
+
+    monkeypatch.setattr(client.Connection, "query", listened)
     for pattern in ("%es%", "%t", "te%", "test", "%"):
         for where in (f"split like '{pattern}'", f"split not like '{pattern}' or id like '%7%'"):
             expected = sorted(item["id"] for item in in_folder.items(where))
