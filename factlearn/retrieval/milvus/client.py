@@ -16,12 +16,12 @@ from typing import Any
 from factlearn.errors import FactIndexError
 from factlearn.progress import say
 from factlearn.retrieval.milvus.address import Address
-from factlearn.retrieval.milvus.errors import is_passing, sentence
+from factlearn.retrieval.milvus.errors import is_away, is_passing, sentence
 from factlearn.retrieval.milvus.filter import between, one_of
 
 MOST = 16_384  # rows in one answer from Milvus
 BATCH = 1000  # rows in one request
-_FLUSH = 120.0  # seconds to wait for what was written to be on disk
+_FLUSH = 80.0  # seconds to wait for what was written to be on disk; a lease lasts longer
 _LOAD = 1800.0  # seconds to wait for a collection to be in memory
 _SILENT = 3.0  # seconds before it is said what is waited for
 _PAUSES = (0.05, 2.0)
@@ -56,17 +56,22 @@ class Connection:
         )
 
     def _patiently(self, what: str, attempt: Any, limit: float) -> Any:
-        """Try until it works, the failure is not one that passes, or the time limit is over."""
+        """Try until it works, the failure is not one that passes, or the time limit is over.
+
+        A server that is away is waited for no longer than the address says, whatever it was asked for.
+        """
         from grpc import RpcError
         from pymilvus.exceptions import MilvusException
 
-        until = time.monotonic() + limit
+        began = time.monotonic()
         pause, longest = _PAUSES
         while True:
+            left = began + limit - time.monotonic()
             try:
-                return attempt(max(until - time.monotonic(), 0.1))
+                return attempt(max(min(left, self.address.timeout), 0.1))
             except (MilvusException, RpcError, OSError, ValueError) as error:
-                if not is_passing(error) or self.address.file or time.monotonic() + pause > until:
+                limit = min(limit, self.address.timeout) if is_away(error) else limit
+                if not is_passing(error) or self.address.file or time.monotonic() + pause > began + limit:
                     raise FactIndexError(sentence(self.address, what, error, limit)) from error
             time.sleep(pause)
             pause = min(2 * pause, longest)
@@ -133,7 +138,7 @@ class Connection:
         A milvus-lite file keeps a log of its own.
         """
         if not self.address.file:
-            self.call("flush", collection, within=max(_FLUSH, self.address.timeout))
+            self.call("flush", collection, within=_FLUSH)
 
     def query(
         self,

@@ -10,14 +10,28 @@ _PASSING = {  # codes of a server that starts, recovers or moves data
     *(400, 401, 500, 501, 502, 503),  # a replica or channel is not there yet
     *(600, 601, 602, 900, 901, 902, 903, 904),  # nor a segment or node
 }
-_SIGNS = ("not loaded", "not ready", "recover", "no available", "node not match", "initializing", "abnormal")
+_SIGNS = (
+    "not loaded",
+    "not ready",
+    "recover",
+    "no available",
+    "node not match",
+    "initializing",
+    "abnormal",
+    "flush timeout",
+)
+
+
+def is_away(error: Exception) -> bool:
+    """Whether there was no answer at all."""
+    return _status(error) in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 
 def is_passing(error: Exception) -> bool:
     """Whether the same call may work a moment later."""
     if _status(error) in ("UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "UNIMPLEMENTED"):
         return False
-    if _status(error) in ("UNAVAILABLE", "DEADLINE_EXCEEDED") or getattr(error, "retriable", False):
+    if is_away(error) or getattr(error, "retriable", False):
         return True
     code = getattr(error, "code", None)
     text = _text(error).lower()

@@ -35,6 +35,7 @@ SETTINGS = {
     **{f"{part}.ip": "127.0.0.1" for part in ("rootCoord", "proxy", "queryCoord", "queryNode", "indexNode")},
     **{f"{part}.ip": "127.0.0.1" for part in ("dataCoord", "dataNode")},
     "common.session.ttl": 5,  # seconds until a killed server is known to be gone; 30 by default
+    "grpc.client.maxBackoff": 1,  # seconds between its parts' attempts to find each other; 10 by default
     "log.level": "warn",
 }
 
@@ -135,13 +136,12 @@ class Server:
         }
         with open(self.folder / "logs" / "output.log", "ab") as log:
             self._process = subprocess.Popen(
-                [self.programs / "milvus", "run", "standalone"],
+                ["setpriv", "--pdeathsig", "KILL", self.programs / "milvus", "run", "standalone"],  # never left behind
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
             )
         while time.monotonic() - began < timeout:
             if self._process.poll() is not None:
