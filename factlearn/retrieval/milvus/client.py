@@ -10,6 +10,7 @@ up to a second.
 
 import logging
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -48,12 +49,15 @@ class Connection:
             ) from error
         for name in ("pymilvus", "milvus_lite"):  # they log each error that they raise
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        options = {"grpc_options": {"grpc.max_reconnect_backoff_ms": 2000}, **dict(address.tls)}
+        options: dict[str, Any] = {"grpc_options": {"grpc.max_reconnect_backoff_ms": 2000}, **dict(address.tls)}
+        options["dedicated"] = not file  # pymilvus would share a connection that is not encrypted with one that must be
         self._client: Any = self._patiently(
             "open",
             lambda timeout: MilvusClient(address.uri, token=address.token, timeout=timeout, **options),
             address.timeout,
         )
+        if not file:
+            weakref.finalize(self, self._client.close)
 
     def _patiently(self, what: str, attempt: Any, limit: float) -> Any:
         """Try until it works, the failure is not one that passes, or the time limit is over.

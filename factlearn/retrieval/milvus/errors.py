@@ -5,19 +5,13 @@ from typing import Any
 from factlearn.retrieval.milvus.address import Address
 
 _PASSING = {  # codes of a server that starts, recovers or moves data
-    *(1, 2, 4, 8),  # not ready, unavailable, too many requests
+    *(2, 4, 8),  # unavailable, too many requests
     *(101, 103, 104, 105, 106),  # a collection is not loaded, not loaded fully, recovering
     *(400, 401, 500, 501, 502, 503),  # a replica or channel is not there yet
     *(600, 601, 602, 900, 901, 902, 903, 904),  # nor a segment or node
 }
 _SIGNS = (
-    "not loaded",
-    "not ready",
-    "recover",
-    "no available",
-    "node not match",
-    "initializing",
-    "abnormal",
+    *("not loaded", "not ready", "recover", "no available", "node not match", "initializing", "abnormal"),
     "flush timeout",
 )
 
@@ -35,7 +29,7 @@ def is_passing(error: Exception) -> bool:
         return True
     code = getattr(error, "code", None)
     text = _text(error).lower()
-    return (isinstance(code, int) and code in _PASSING and code != 1) or any(sign in text for sign in _SIGNS)
+    return (isinstance(code, int) and code in _PASSING) or any(sign in text for sign in _SIGNS)
 
 
 def sentence(address: Address, what: str, error: Exception, limit: float) -> str:
