@@ -66,13 +66,13 @@ def check_kept(index: FactIndex, known: dict[str, np.ndarray], maybe: dict[str, 
         sys.exit(f"{len(lost)} acknowledged images are lost, {len(wrong)} are wrong, {len(strange)} are strange")
 
 
-def kills(server: Server, folder: Path, count: int, seed: int) -> None:
+def kills(server: Server, count: int, seed: int) -> None:
     """Kill the server at random instants of `add`; after each restart look for what was acknowledged, then repeat."""
     pick = random.Random(seed)
     first = collection(300)
     make(server.address(), first)
     known = dict(zip(first["ids"], first["vectors"], strict=True))
-    taken, acknowledged = 12.0, 0
+    taken, acknowledged, began_all = 12.0, 0, time.monotonic()
     for turn in range(1, count + 1):
         images = batch(turn, known)
         maybe = dict(zip(images["ids"], images["vectors"], strict=True))
@@ -107,7 +107,7 @@ def kills(server: Server, folder: Path, count: int, seed: int) -> None:
         if problems := index.verify():
             sys.exit(problems[0])
         print(
-            f"kill {turn} after {delay:.1f} s: {said[0][:60]}; healthy again after {restarted:.1f} s, "
+            f"{time.monotonic() - began_all:4.0f} s: kill {turn} after {delay:.1f} s: {said[0][:90]}; healthy again after {restarted:.1f} s, "
             f"open {opened:.1f} s later with {len(index)} images",
             flush=True,
         )
@@ -189,7 +189,7 @@ def main() -> None:
             if given.what == "answers":
                 answers(server, Path(place), given.queries or 1000)
             elif given.what == "kills":
-                kills(server, Path(place), given.kills, given.seed)
+                kills(server, given.kills, given.seed)
             else:
                 figures(server, Path(place), given.counts, given.queries or 105, given.dimension)
 
