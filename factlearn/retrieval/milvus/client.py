@@ -11,7 +11,7 @@ up to a second.
 import logging
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from factlearn.errors import FactIndexError
@@ -22,7 +22,8 @@ from factlearn.retrieval.milvus.filter import between, one_of
 
 MOST = 16_384  # rows in one answer from Milvus
 BATCH = 1000  # rows in one request
-_FLUSH = 80.0  # seconds to wait for what was written to be on disk; a lease lasts longer
+_ATTEMPT = 60.0  # seconds of one attempt at a call; a lease lasts longer
+_FLUSH = 1800.0  # seconds to wait for what was written to be on disk
 _LOAD = 1800.0  # seconds to wait for a collection to be in memory
 _SILENT = 3.0  # seconds before it is said what is waited for
 _PAUSES = (0.05, 2.0)
@@ -59,10 +60,11 @@ class Connection:
         if not file:
             weakref.finalize(self, self._client.close)
 
-    def _patiently(self, what: str, attempt: Any, limit: float) -> Any:
+    def _patiently(self, what: str, attempt: Any, limit: float, told: Callable[[], None] | None = None) -> Any:
         """Try until it works, the failure is not one that passes, or the time limit is over.
 
-        A server that is away is waited for no longer than the address says, whatever it was asked for.
+        A server that is away is waited for no longer than the address says, whatever it was asked for; `told` is called
+        between two attempts.
         """
         from grpc import RpcError
         from pymilvus.exceptions import MilvusException
@@ -72,21 +74,31 @@ class Connection:
         while True:
             left = began + limit - time.monotonic()
             try:
-                return attempt(max(min(left, self.address.timeout), 0.1))
+                return attempt(max(min(left, self.address.timeout, _ATTEMPT), 0.1))
             except (MilvusException, RpcError, OSError, ValueError) as error:
                 limit = min(limit, self.address.timeout) if is_away(error) else limit
                 if not is_passing(error) or self.address.file or time.monotonic() + pause > began + limit:
                     raise FactIndexError(sentence(self.address, what, error, limit)) from error
+            if told:
+                told()
             time.sleep(pause)
             pause = min(2 * pause, longest)
 
-    def call(self, verb: str, *arguments: Any, within: float | None = None, **options: Any) -> Any:
+    def call(
+        self,
+        verb: str,
+        *arguments: Any,
+        within: float | None = None,
+        told: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> Any:
         """Call a method of pymilvus's client."""
         method = getattr(self._client, verb)
         return self._patiently(
             verb.replace("_", " "),
             lambda timeout: method(*arguments, timeout=timeout, **options),
             within or self.address.timeout,
+            told,
         )
 
     @property
@@ -136,13 +148,13 @@ class Connection:
                 say(f"{self.address.place}: waiting for the server to load {collection} ({found.get('progress', 0)} %)")
             time.sleep(0.2)
 
-    def flush(self, collection: str) -> None:
+    def flush(self, collection: str, told: Callable[[], None] | None = None) -> None:
         """Have a server write to disk what it was given; what it only acknowledged is lost if it is killed.
 
-        A milvus-lite file keeps a log of its own.
+        A milvus-lite file keeps a log of its own. `told` is called while that takes long.
         """
         if not self.address.file:
-            self.call("flush", collection, within=_FLUSH)
+            self.call("flush", collection, within=_FLUSH, told=told)
 
     def query(
         self,

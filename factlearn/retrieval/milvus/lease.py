@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PREFIX = "lease-"
 TERM = 120.0  # seconds
 PATIENCE = 10.0  # seconds to wait for another writer
-_RENEW = 30.0  # seconds; the longest call must end within TERM - _RENEW
+_RENEW = 30.0  # seconds; one attempt at a call must end within TERM - _RENEW
 _held: set[str] = set()  # by this process
 
 

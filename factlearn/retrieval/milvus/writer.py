@@ -60,7 +60,7 @@ def _fill(records: RecordStore, about: About, language: LanguageSpace, parts: It
         record = record.extended(images, rows)
         write(connection, stored_rows(images, rows, model), lease.renew)
         count += len(rows)
-    connection.flush(collection)
+    connection.flush(collection, lease.renew)
     pieces = {"record": records.put_record(record, 0), "language": records.put_language(language, 0)}
     head = Head(count=count, writing=False, **pieces)
     Guard(records, head, fixed=True).count()
@@ -109,7 +109,7 @@ class _Change:
 
     def finish(self) -> None:
         """Record that a write is done and on disk, and forget models that no image is from any more."""
-        self.connection.flush(self.collection)
+        self.connection.flush(self.collection, self.lease.renew)
         done = self.head.after(self.count, self.head.record)
         Guard(self.records, done, fixed=True).count()
         models = self.record.models
