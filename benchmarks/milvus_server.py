@@ -32,6 +32,9 @@ from tests.retrieval.milvus.images import check_random_queries, collection, in_t
 from tests.retrieval.milvus.server import Server, isolate, package
 
 
+STORES = ("folder", "milvus-lite", "server")
+
+
 def answers(server: Server, folder: Path, queries: int) -> None:
     """Random queries with filters, weights, wildcards and pages: hits of the folder, ids of brute force."""
     images = collection()
@@ -107,8 +110,8 @@ def kills(server: Server, count: int, seed: int) -> None:
         if problems := index.verify():
             sys.exit(problems[0])
         print(
-            f"{time.monotonic() - began_all:4.0f} s: kill {turn} after {delay:.1f} s: {said[0][:90]}; healthy again after {restarted:.1f} s, "
-            f"open {opened:.1f} s later with {len(index)} images",
+            f"{time.monotonic() - began_all:4.0f} s: kill {turn} after {delay:.1f} s: {said[0][:90]}; "
+            f"healthy after {restarted:.1f} s, open {opened:.1f} s later, {len(index)} images",
             flush=True,
         )
     print(f"{count} kills during adds, {acknowledged} of them just after the acknowledgement: 0 images lost, 0 wrong")
@@ -120,7 +123,9 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - began, found
 
 
-def figures(server: Server, folder: Path, counts: list[int], queries: int, dimension: int | None) -> None:
+def figures(
+    server: Server, folder: Path, counts: list[int], queries: int, dimension: int | None, stores: list[str]
+) -> None:
     """Each store at each size: seconds to build, add and open, milliseconds of a query."""
     import index as bench
 
@@ -136,14 +141,14 @@ def figures(server: Server, folder: Path, counts: list[int], queries: int, dimen
         places = {
             "folder": str(folder / f"index{count}"),
             "milvus-lite": f"milvus:{folder}/lite{count}.db/pictures",
-            "Milvus 2.3.5": server.address(f"c{count}"),
+            "server": server.address(f"c{count}"),
         }
-        for name, place in places.items():
+        for name, place in ((name, places[name]) for name in stores):
             row, found = measured(place, count, space, asked, bench)
             expected = expected or found
             if found != expected:
                 sys.exit(f"{name} answers otherwise than the folder")
-            table.add_row(name, *row, f"{server.memory():.0f}" if name.startswith("Milvus") else "")
+            table.add_row(name, *row, f"{server.memory():.0f}" if name == "server" else "")
             print(f"{count:,} {name}: done", file=sys.stderr, flush=True)
         Console(width=120).print(table)
 
@@ -176,6 +181,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--counts", nargs="+", type=int, default=[10_000])
+    parser.add_argument("--stores", nargs="+", choices=STORES, default=list(STORES))
     parser.add_argument("--dimension", type=int, help="of a unit's vector; 300 if not given")
     given = parser.parse_args()
     if package() is None:
@@ -191,7 +197,7 @@ def main() -> None:
             elif given.what == "kills":
                 kills(server, given.kills, given.seed)
             else:
-                figures(server, Path(place), given.counts, given.queries or 105, given.dimension)
+                figures(server, Path(place), given.counts, given.queries or 105, given.dimension, given.stores)
 
 
 if __name__ == "__main__":
