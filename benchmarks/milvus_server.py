@@ -31,7 +31,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.retrieval.milvus.images import check_random_queries, collection, in_two_steps, make
 from tests.retrieval.milvus.server import Server, isolate, package
 
-
 STORES = ("folder", "milvus-lite", "server")
 
 
