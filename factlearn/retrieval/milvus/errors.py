@@ -10,6 +10,7 @@ _PASSING = {  # codes of a server that starts, recovers or moves data
     *(400, 401, 500, 501, 502, 503),  # a replica or channel is not there yet
     *(600, 601, 602, 900, 901, 902, 903, 904),  # nor a segment or node
 }
+_UNREACHABLE = "server unavailable"
 _SIGNS = (
     *("not loaded", "not ready", "recover", "no available", "node not match", "initializing", "abnormal"),
     "flush timeout",
@@ -17,8 +18,9 @@ _SIGNS = (
 
 
 def is_away(error: Exception) -> bool:
-    """Whether there was no answer at all."""
-    return _status(error) in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+    """Whether there was no answer at all; pymilvus then says that it failed to connect again."""
+    status = _status(error)
+    return status in ("UNAVAILABLE", "DEADLINE_EXCEEDED") or (not status and _UNREACHABLE in _text(error))
 
 
 def is_passing(error: Exception) -> bool:
@@ -40,7 +42,7 @@ def sentence(address: Address, what: str, error: Exception, limit: float) -> str
         return f"{place} refuses {given}; give them in the address, user:password@host, or in MILVUS_TOKEN."
     if status == "PERMISSION_DENIED":
         return f"{place} does not allow this user to {what}; ask its administrator for the right to."
-    if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "UNKNOWN") or "server unavailable" in _text(error):
+    if is_away(error) or status == "UNKNOWN" or _UNREACHABLE in _text(error):
         why = "cannot be reached" if status != "DEADLINE_EXCEEDED" else "does not answer"
         tls = ", and whether it wants TLS (tls=true in the address)" if not address.uri.startswith("https") else ""
         return (
