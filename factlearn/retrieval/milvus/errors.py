@@ -44,11 +44,9 @@ def sentence(address: Address, what: str, error: Exception, limit: float) -> str
         return f"{place} does not allow this user to {what}; ask its administrator for the right to."
     if is_away(error) or status == "UNKNOWN" or _UNREACHABLE in _text(error):
         why = "cannot be reached" if status != "DEADLINE_EXCEEDED" else "does not answer"
-        tls = ", and whether it wants TLS (tls=true in the address)" if not address.uri.startswith("https") else ""
-        return (
-            f"{place} {why} (tried for {limit:.0f} s to {what}); check that the Milvus server runs there{tls}, "
-            "then try again."
-        )
+        plain = what == "open" and not address.uri.startswith("https")
+        tls = " and whether it wants TLS (tls=true in the address)" if plain else ""
+        return f"{place} {why} (tried for {limit:.0f} s to {what}); check that the Milvus server runs there{tls}."
     hint = " (does another process hold the file?)" if address.file and what == "open" else ""
     return f"{place} failed to {what}: {_text(error)}{hint}; check the address and the server."
 

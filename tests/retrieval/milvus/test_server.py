@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ pytest.importorskip("pymilvus")
 from factlearn.errors import FactIndexError
 from factlearn.retrieval import FactIndex
 from factlearn.retrieval.copying import copy
+from factlearn.retrieval.milvus import lease
 from tests.cli.commands import factlearn
 from tests.retrieval.milvus.images import (
     LANGUAGE,
@@ -134,6 +136,26 @@ def test_another_process_sees_what_was_written_before_it_opened_and_soon_what_co
         index.remove(pattern="seen/*")
         assert soon(early, [0, count])
         early.stdin.close()
+
+
+def test_of_two_writers_at_the_same_time_one_is_kept_out(both, server, monkeypatch):
+    monkeypatch.setattr(lease, "PATIENCE", 1.0)
+    writers, said = [FactIndex.open(address(server)) for _ in range(2)], []
+
+    def add(turn):
+        try:
+            writers[turn].add(**more(f"writer {turn}"), model="m2")
+        except FactIndexError as error:
+            said.append(str(error))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(add, range(2)))
+    assert len(said) == 1
+    assert "is being written by another process" in said[0]
+    index = both[0]
+    index.reload()
+    assert index.verify() == []
+    assert index.remove(pattern="writer */*") == 20
 
 
 def test_images_that_are_not_there_are_an_error_and_not_a_smaller_answer(server, tmp_path):
