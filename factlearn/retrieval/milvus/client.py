@@ -166,7 +166,7 @@ class Connection:
         strong: bool = False,
     ) -> list[Any]:
         """Some fields of the rows that satisfy an expression; give a limit unless there are few."""
-        options = {"limit": limit} if limit is not None else {}
+        options: dict[str, Any] = {"limit": limit} if limit is not None else {}
         return list(
             self.call(
                 "query",

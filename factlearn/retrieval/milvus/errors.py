@@ -65,9 +65,9 @@ def _status(error: BaseException) -> str:
     """The status of the gRPC call below an error, such as UNAVAILABLE; empty if there is none."""
     below: BaseException | None = error
     while below is not None:
-        code = getattr(below, "code", None)
+        code: Any = getattr(below, "code", None)
         code = code() if callable(code) else code
-        if hasattr(code, "name") and isinstance(getattr(code, "value", None), tuple):
+        if isinstance(getattr(code, "value", None), tuple):  # grpc.StatusCode
             return str(code.name)
         if isinstance(below, TimeoutError):
             return "DEADLINE_EXCEEDED"

@@ -236,7 +236,8 @@ class RecordStore:
 
     def _get(self, part: Part) -> bytes:
         for strong in (False, True):  # the head was read strongly, so that most servers have seen its pieces as well
-            names, rows = _names(part), {}
+            names = _names(part)
+            rows: dict[str, str] = {}
             for start in range(0, len(names), 100):
                 rows |= self._read(names[start : start + 100], strong=strong)
             content = b"".join(base64.b64decode(rows.get(name, "")) for name in names)
