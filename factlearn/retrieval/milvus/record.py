@@ -1,14 +1,16 @@
 """What a Milvus index says about itself, in a small collection beside the images.
 
-    head               one row: the generation, the number of images, whether a write is in progress and between which
-                       numbers of images it moves, and the name, number of pieces and SHA-256 of the two parts below
+    head-G             the state of generation G, one row: the number of images, whether a write is in progress and
+                       between which numbers of images it moves, and the name, number of pieces and SHA-256 of the two
+                       parts below
     record-G/N         known facts, models, metadata keys, largest norms: JSON in pieces
     language-G/N       the saved language space: a zip in pieces
     lease-…            held by the process that writes (`lease.py`)
 
-Pieces are written under the name of a new generation before the head, a single row, is replaced; so a reader sees the
-record before or after a change, never in between. A head is flushed before what it says is relied upon: a server that
-is killed forgets what it only acknowledged.
+Pieces are written under the name of a new generation before its head, and the head of the highest generation counts;
+so a reader sees the record before or after a change, never in between. No row is ever replaced, because a server that
+is killed may bring a replaced row back. A head is flushed before what it says is relied upon: a server that is killed
+forgets what it only acknowledged.
 """
 
 import base64
@@ -68,10 +70,13 @@ class Head(Entry):
             return count == self.count
         return self.least <= count and (self.most is None or count <= self.most)
 
-    def during(self, *, removed: int = 0, added: int = 0, **changes: Any) -> Self:
-        """The head while a write is in progress; an interrupted one before it may have left any number it passed."""
+    def during(self, *, removed: int = 0, written: int = 0, **changes: Any) -> Self:
+        """The head while a write is in progress; an interrupted one before it may have left any number it passed.
+
+        Until it is done, an image that it replaces may be there twice.
+        """
         least, most = (self.least, self.most) if self.writing else (self.count, self.count)
-        bounds = {"least": max(least - removed, 0), "most": None if most is None else most + added}
+        bounds = {"least": max(least - removed, 0), "most": None if most is None else most + written}
         return self.model_copy(update={"generation": self.generation + 1, "writing": True, **bounds, **changes})
 
     def after(self, count: int, record: Part) -> Self:
@@ -150,7 +155,7 @@ class RecordStore:
 
     def check_empty(self) -> None:
         """Refuse to fill an index that another process has made meanwhile."""
-        if self._read([_HEAD], strong=True):
+        if self._heads():
             raise FactIndexError(f"{self.connection.address.place} was made by another process meanwhile; open it.")
 
     def drop(self) -> None:
@@ -174,11 +179,11 @@ class RecordStore:
             FactIndexError: if there is none, or its version is unknown.
         """
         place = self.connection.address.place
-        rows = self._read([_HEAD], strong=True)
-        if not rows:
+        heads = self._heads()
+        if not heads:
             raise FactIndexError(f"{place} was not written completely; build it again and allow overwriting it.")
         try:
-            body = json.loads(rows[_HEAD])
+            body = max(map(json.loads, heads), key=lambda each: int(each["generation"]))
             if body["version"] != VERSION:
                 raise FactIndexError(
                     f"{place} is an index of version {body['version']}, this factlearn needs version {VERSION}; "
@@ -204,13 +209,13 @@ class RecordStore:
 
     def put_head(self, head: Head) -> Head:
         """Make `head` the state, to last."""
-        self.put({_HEAD: head.model_dump_json()})
+        self.put({_head_name(head): head.model_dump_json()})
         self.connection.flush(self.name)
         return head
 
     def sweep_up(self, head: Head) -> None:
         """Delete pieces that a state does not refer to."""
-        kept = {_HEAD, *_names(head.record), *_names(head.language)}
+        kept = {_head_name(head), *_names(head.record), *_names(head.language)}
         written = [name for batch in self.connection.ids(self.name, "", "name") for name in batch]
         self.forget([name for name in written if name not in kept and not name.startswith(PREFIX)])
 
@@ -256,17 +261,26 @@ class RecordStore:
 
     def leases(self) -> dict[str, str]:
         """The rows of all writers, as of now."""
-        chosen = between("", PREFIX, PREFIX + "~", "name")
-        rows = self.connection.query(self.name, chosen, ["name", "content"], strong=True)
-        return {row["name"]: row["content"] for row in rows}
+        return self._query(between("", PREFIX, PREFIX + "~", "name"), strong=True)
+
+    def _heads(self) -> list[str]:
+        """The states of all generations that are there, as of now; all but the newest are left over."""
+        return list(self._query(between("", _HEAD, _HEAD + "~", "name"), strong=True).values())
 
     def _read(self, names: list[str], *, strong: bool) -> dict[str, str]:
-        rows = self.connection.query(self.name, one_of(names, "name"), ["name", "content"], strong=strong)
+        return self._query(one_of(names, "name"), strong=strong)
+
+    def _query(self, expression: str, *, strong: bool) -> dict[str, str]:
+        rows = self.connection.query(self.name, expression, ["name", "content"], strong=strong)
         return {row["name"]: row["content"] for row in rows}
 
     def _damaged(self) -> FactIndexError:
         place = self.connection.address.place
         return FactIndexError(f"The record of {place} ({self.name}) is damaged; build the index again.")
+
+
+def _head_name(head: Head) -> str:
+    return f"{_HEAD}-{head.generation:09d}"
 
 
 def _names(part: Part) -> list[str]:

@@ -97,19 +97,28 @@ class _Change:
         batches = (one_of(ids[start : start + BATCH]) for start in range(0, len(ids), BATCH))
         return [row["id"] for chosen in batches for row in self.connection.query(self.collection, chosen, ["id"])]
 
-    def begin(self, record: Record, language: LanguageSpace | None = None, *, added: int = 0, removed: int = 0) -> None:
-        """Record that a write is in progress, and what the index will know."""
+    def begin(self, record: Record, language: LanguageSpace | None = None, **change: int) -> None:
+        """Record that a write is in progress, and what the index will know.
+
+        Args:
+            record: the new one.
+            language: the new language space, if there are new facts.
+            change: how many images are `written`, `added` (the others are replaced) or `removed`.
+        """
         generation = self.head.generation + 1
         parts: dict[str, Any] = {"record": self.records.put_record(record, generation)}
         if language is not None:
             parts["language"] = self.records.put_language(language, generation)
         self.record = record
-        self.count += added - removed
-        self.head = self.records.put_head(self.head.during(added=added, removed=removed, **parts))
+        self._interrupted = self.head.writing
+        self.count += change.pop("added", 0) - change.get("removed", 0)
+        self.head = self.records.put_head(self.head.during(**change, **parts))
 
     def finish(self) -> None:
         """Record that a write is done and on disk, and forget models that no image is from any more."""
         self.connection.flush(self.collection, self.lease.renew)
+        if self._interrupted:  # what was counted before may include images that were there twice
+            self.count = sum(map(len, self.connection.ids(self.collection, "")))
         done = self.head.after(self.count, self.head.record)
         Guard(self.records, done, fixed=True).count()
         models = self.record.models
@@ -134,7 +143,8 @@ def add(records: RecordStore, images: Images, version: Version, facts: Iterable[
         language.learn_units(records.language(change.head))
         record = change.record.extended(images, rows).knowing(version, sorted({*about.facts, *facts}))
         grown = language if record.facts != change.record.facts else None
-        change.begin(record, grown, added=len(rows) - len(change.present(images.ids)))
+        new = len(rows) - len(change.present(images.ids))
+        change.begin(record, grown, written=len(rows), added=new)
         write(change.connection, stored, change.lease.renew)
         change.finish()
 

@@ -238,6 +238,32 @@ def test_an_interrupted_write_is_reported_until_it_is_made_again(address, monkey
     assert len(again) == 30
 
 
+def test_a_state_that_a_killed_server_brings_back_is_not_taken_for_the_newest(address, tmp_path):
+    from pymilvus import MilvusClient
+
+    images = collection(30)
+    index = make(address, {name: column[:20] for name, column in images.items()})
+    client = MilvusClient(str(tmp_path / "images.db"))
+    (old,) = client.query("pictures_record", filter='name == "head-000000000"', output_fields=["*"])
+    index.add(**{name: column[20:] for name, column in images.items()}, model="m1")
+    client.upsert("pictures_record", [old])
+    again = FactIndex.open(address)
+    assert len(again) == 30
+    assert again.verify() == []
+    assert again.remove(images["ids"][:1]) == 1
+    assert not client.query("pictures_record", filter='name == "head-000000000"', output_fields=["name"])
+
+
+def test_while_images_are_replaced_they_may_be_there_twice_and_afterwards_not(address):
+    head = make(address, collection(20)).store.head
+    assert [count for count in range(50) if head.allows(count)] == [20]
+    during = head.during(written=5)
+    assert [count for count in range(50) if during.allows(count)] == [20, 21, 22, 23, 24, 25]
+    again = during.during(removed=2)  # interrupted, and then another change
+    assert [count for count in range(50) if again.allows(count)] == [18, 19, 20, 21, 22, 23, 24, 25]
+    assert [count for count in range(50) if again.after(21, head.record).allows(count)] == [21]
+
+
 def test_a_damaged_record_is_refused(address, tmp_path):
     from pymilvus import MilvusClient
 
@@ -246,7 +272,7 @@ def test_a_damaged_record_is_refused(address, tmp_path):
     client.delete("pictures_record", ids=[f"{index.store.head.record.name}/0"])
     with pytest.raises(FactIndexError, match="damaged"):
         FactIndex.open(address)
-    client.delete("pictures_record", ids=["head"])
+    client.delete("pictures_record", ids=["head-000000000"])
     with pytest.raises(FactIndexError, match="not written completely"):
         FactIndex.open(address)
     assert make(address, collection(10), overwrite=True).verify() == []
