@@ -198,7 +198,7 @@ class Connection:
                 middle = names[len(names) // 2]
                 ranges += [(middle, high), (low, middle)]
 
-    def delete(self, collection: str, ids: Sequence[str], key: str = "id") -> None:
+    def delete(self, collection: str, ids: Sequence[str], key: str = "id", within: float | None = None) -> None:
         """Remove rows by id."""
         for start in range(0, len(ids), BATCH):
-            self.call("delete", collection, filter=one_of(ids[start : start + BATCH], key))
+            self.call("delete", collection, filter=one_of(ids[start : start + BATCH], key), within=within)

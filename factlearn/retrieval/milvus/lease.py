@@ -29,6 +29,7 @@ PREFIX = "lease-"
 TERM = 120.0  # seconds
 PATIENCE = 10.0  # seconds to wait for another writer
 _RENEW = 30.0  # seconds; one attempt at a call must end within TERM - _RENEW
+_RELEASE = 2.0  # seconds
 _held: set[str] = set()  # by this process
 
 
@@ -131,7 +132,7 @@ class Lease:
     def _release(self) -> None:
         _held.discard(self._name)
         with suppress(FactIndexError):  # a server that is away will see it end by itself
-            self._records.forget([self._name])
+            self._records.forget([self._name], within=_RELEASE)
 
     def _busy(self, holder: Holder, *_: Holder) -> FactIndexError:
         ends = time.strftime("%H:%M:%S", time.gmtime(holder.until))

@@ -255,9 +255,9 @@ class RecordStore:
         rows = [{"name": name, "content": text, _UNUSED: [0.0, 0.0]} for name, text in contents.items()]
         self.connection.call("upsert", self.name, rows)
 
-    def forget(self, names: Sequence[str]) -> None:
+    def forget(self, names: Sequence[str], within: float | None = None) -> None:
         """Delete rows."""
-        self.connection.delete(self.name, names, "name")
+        self.connection.delete(self.name, names, "name", within)
 
     def leases(self) -> dict[str, str]:
         """The rows of all writers, as of now."""
