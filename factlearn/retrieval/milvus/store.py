@@ -249,8 +249,7 @@ class MilvusStore(Store):
     @classmethod
     def restore(cls, path: Path | str, language: LanguageSpace | None = None) -> list[Item]:
         """Accept the images that are there: those that the server lost are unknown, and can be added again."""
-        writer.accept(RecordStore(cls._loaded(path)))
-        return []
+        return list(writer.accept(RecordStore(cls._loaded(path))))
 
     def problems(self) -> list[FactIndexError]:
         """An interrupted write, images added or removed behind the index's back, and rows that changed."""

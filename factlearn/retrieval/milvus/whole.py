@@ -95,7 +95,7 @@ class Guard:
     def _incomplete(self, count: int) -> FactIndexError:
         place, head = self._records.connection.address.place, self._head
         least, most = (head.least, head.most) if head.writing else (head.count, head.count)
-        expected = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        expected = f"{least:,}" if least == most else f"{least:,} to {most or 'more'}"
         return FactIndexError(
             f"{place} answers from {count:,} images instead of {expected}: the server is still loading them, has lost "
             "some, or another program changed them; wait and try again, or accept what is there with "

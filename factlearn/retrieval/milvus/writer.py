@@ -21,7 +21,7 @@ from factlearn.retrieval.milvus.client import BATCH, Connection
 from factlearn.retrieval.milvus.filter import literal, one_of
 from factlearn.retrieval.milvus.lease import Lease
 from factlearn.retrieval.milvus.record import Head, Record, RecordStore
-from factlearn.retrieval.milvus.rows import FIELDS, stored_rows, write
+from factlearn.retrieval.milvus.rows import FIELDS, ITEM, as_keys, item_of, read, stored_rows, write
 from factlearn.retrieval.milvus.whole import Guard
 from factlearn.retrieval.rows import pack, width_of
 from factlearn.retrieval.stores import Part
@@ -118,6 +118,7 @@ class _Change:
         """Record that a write is done and on disk, and forget models that no image is from any more."""
         self.connection.flush(self.collection, self.lease.renew)
         if self._interrupted:  # what was counted before may include images that were there twice
+            Guard(self.records, self.head, fixed=True).count()
             self.count = sum(map(len, self.connection.ids(self.collection, "")))
         done = self.head.after(self.count, self.head.record)
         Guard(self.records, done, fixed=True).count()
@@ -164,18 +165,41 @@ def remove(records: RecordStore, ids: Collection[str]) -> int:
     return len(found)
 
 
-def accept(records: RecordStore) -> None:
-    """Record the images that are there as all there are, if that is not so already."""
+def accept(records: RecordStore) -> list[dict[str, Any]]:
+    """Record the images that are there as all there are, if that is not so already.
+
+    Returns:
+        Items of images that were there twice, the old one beside that which replaced it, and are now removed.
+    """
     connection = records.connection
     collection, place = connection.address.collection, connection.address.place
-    head = records.head()
-    with suppress(FactIndexError):  # the server may only be loading them
-        Guard(records, head).count(strong=True)
-    count = connection.count(collection, strong=True)
-    if not head.writing and count == head.count:
-        return
     with Lease(records) as lease:
+        head = records.head()
+        with suppress(FactIndexError):  # the server may only be loading them
+            Guard(records, head).count(strong=True)
+        count = connection.count(collection, strong=True)
+        if not head.writing and count == head.count:
+            return []
         say(f"{place}: {count:,} images are there, {head.count:,} were recorded")
+        twice = list(_twice(connection, collection))
+        items = [item_of(row) for row in read(connection, as_keys(twice), ITEM)]
+        connection.delete(collection, twice)
+        connection.flush(collection, lease.renew)
         part = records.put_record(records.record(head), head.generation + 1)
         lease.check()
-        records.sweep_up(records.put_head(head.after(count, part)))
+        records.sweep_up(records.put_head(head.after(connection.count(collection), part)))
+    return items
+
+
+def _twice(connection: Connection, collection: str) -> Iterator[str]:
+    """The ids of images that are there more than once, which only counting shows."""
+    for ids in connection.ids(collection, ""):
+        pending = [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]
+        while pending:
+            part = pending.pop()
+            if connection.count(collection, one_of(part)) == len(part):
+                continue
+            if len(part) == 1:
+                yield part[0]
+            else:
+                pending += [part[: len(part) // 2], part[len(part) // 2 :]]

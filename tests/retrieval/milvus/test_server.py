@@ -176,6 +176,22 @@ def test_images_that_are_not_there_are_an_error_and_not_a_smaller_answer(server,
         FactIndex.open(server.address("partial", USER, "?timeout=1"))
 
 
+def test_images_that_are_there_twice_after_a_crash_are_found_and_given_back_to_be_embedded_again(server):
+    from pymilvus import MilvusClient
+
+    place = server.address("twice", USER, "?timeout=1")
+    index = FactIndex.create(place, **more("t"), language=LANGUAGE, model="m1")
+    client = MilvusClient(f"http://127.0.0.1:{server.port}", token=f"root:{PASSWORD}")
+    (row,) = client.query("twice", filter='id == "t/3"', output_fields=["*"], consistency_level="Strong")
+    client.insert("twice", [row])  # as if the image that it replaced had come back
+    client.query("twice", filter="", output_fields=["count(*)"], consistency_level="Strong")
+    with pytest.raises(FactIndexError, match="answers from 21 images instead of 20"):
+        index.query("<dog>")
+    (lost,) = index.store.restore(place)
+    assert lost["id"] == "t/3"
+    assert sorted(FactIndex.open(place).ids) == sorted(set(index.ids) - {"t/3"})
+
+
 def test_credentials_that_are_wrong_or_missing_are_named_and_not_printed(both, server, monkeypatch):
     with pytest.raises(FactIndexError, match="refuses the user name and password") as refused:
         FactIndex.open(address(server, credentials="root:wr0ng@"))
