@@ -19,6 +19,15 @@ test: $(STAMP)-dev
 	tests/server/browser/get-chromium.sh
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+# A Milvus server in a folder of its own, started by the tests in a network namespace without anything but loopback.
+.PHONY: milvus-test
+milvus-test: $(STAMP)-dev .milvus-server
+	unshare --map-root-user --net sh -c 'ip link set lo up && exec "$$@"' sh \
+	  $(BIN)/python -m pytest -m slow tests/retrieval/milvus
+
+.milvus-server: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --no-deps --target $@ milvus==2.3.5
+
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -39,7 +48,7 @@ fuzz: $(STAMP)-dev
 	$(BIN)/python -m tests.fuzz
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist site
+	rm -rf $(VENV) .milvus-server .pytest_cache .mypy_cache .ruff_cache .hypothesis dist site
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "factlearn needs Python 3.11 or newer; set PYTHON=python3.11.")'

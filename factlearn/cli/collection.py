@@ -64,7 +64,7 @@ def _sync(
     if json:
         show_json(done.to_json())
     else:
-        print(f"{index}: {done}", flush=True)
+        print(f"{opened.path}: {done}", flush=True)
 
 
 def relocate(
@@ -85,7 +85,7 @@ def relocate(
     left += [f"{path} has other content" for path in done.different]
     if left:
         say(f"{len(left)} images keep their old paths; `factlearn index sync` indexes what is there now:{listed(left)}")
-    print(f"{index}: {done.relocated} relocated, {len(done.missing)} missing, {len(done.different)} different")
+    print(f"{opened.path}: {done.relocated} relocated, {len(done.missing)} missing, {len(done.different)} different")
 
 
 def say_what_moved(index: "FactIndex") -> None:

@@ -68,7 +68,7 @@ def build(
     )
     if learn_importance:
         _learn_importance(opened, index.paths)
-    print(f'{out}: {len(index)} images; try: factlearn query {out} "<person, riding, *>"')
+    print(f'{index.path}: {len(index)} images; try: factlearn query {index.path} "<person, riding, *>"')
 
 
 @app.command()
@@ -97,7 +97,7 @@ def add(
         fresh = {*report.new, *report.changed}
         _learn_importance(run_of(opened, source), [Path(i["path"]) for i in opened.items() if i["id"] in fresh])
     print(
-        f"{index}: {len(report.new)} new, {len(report.changed)} changed, {report.unchanged} unchanged, "
+        f"{opened.path}: {len(report.new)} new, {len(report.changed)} changed, {report.unchanged} unchanged, "
         f"{report.moved} moved, {report.duplicates} duplicates, {report.skipped} skipped; {len(opened)} images"
     )
     say_what_moved(opened)
@@ -121,11 +121,11 @@ def remove(
     chosen = set(ids or ())
     unknown = sorted(chosen - set(opened.ids))
     if unknown:
-        raise FactIndexError(f"{index} holds no image {unknown[0]!r}.")
+        raise FactIndexError(f"{opened.path} holds no image {unknown[0]!r}.")
     if missing:
         chosen |= {item["id"] for item in opened.items() if not Path(item["path"]).is_file()}
     count = opened.remove(chosen, pattern=pattern, where=where)
-    print(f"{index}: {count} removed, {len(opened)} images left")
+    print(f"{opened.path}: {count} removed, {len(opened)} images left")
 
 
 @app.command()
@@ -143,14 +143,15 @@ def info(index: IndexArgument, json: JsonOption = False) -> None:
 
 @app.command()
 def verify(index: IndexArgument) -> None:
-    """Check every file of an index against its SHA-256."""
+    """Check everything in an index against its checksums."""
     from factlearn.errors import FactIndexError
     from factlearn.retrieval import store_at
 
-    problems = [str(problem) for problem in store_at(index).verify(index)]
+    store = store_at(index)
+    problems = [str(problem) for problem in store.verify(index)]
     if problems:
         raise FactIndexError("\n".join(problems))
-    print(f"{index}: every file is as it was written")
+    print(f"{store.shown(index)}: everything is as it was written")
 
 
 @app.command()
@@ -206,15 +207,14 @@ def refresh(
     """Repair an index from its images, and embed again what gains by a run's newest model."""
     source = _run(run)
     from factlearn.indexing.refreshing import refresh as refresh_index
+    from factlearn.retrieval import FactIndex, store_at
 
     done = refresh_index(index, source, policy=policy, stage=stage, each=sample)
     print(
-        f"{index}: {done.repaired} repaired, {done.embedded} embedded again, {done.kept} kept, "
+        f"{store_at(index).shown(index)}: {done.repaired} repaired, {done.embedded} embedded again, {done.kept} kept, "
         f"{len(done.missing)} missing"
     )
     if done.missing:
-        from factlearn.retrieval import FactIndex
-
         say_what_moved(FactIndex.open(index))
 
 
@@ -237,7 +237,24 @@ def upgrade(index: IndexArgument) -> None:
     """Bring an index of an earlier format up to date."""
     from factlearn.retrieval import store_at
 
-    print(f"{index}: {'brought' if store_at(index).upgrade(index) else 'is'} up to date")
+    store = store_at(index)
+    print(f"{store.shown(index)}: {'brought' if store.upgrade(index) else 'is'} up to date")
+
+
+@app.command()
+def copy(
+    source: IndexArgument,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The index to make: a folder, or milvus://host:port/collection.")
+    ],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index already there.")] = False,
+) -> None:
+    """Copy an index to another place or store, such as from a folder to a Milvus server and back."""
+    from factlearn.retrieval import FactIndex
+    from factlearn.retrieval.copying import copy as copy_index
+
+    made = copy_index(FactIndex.open(source), target, overwrite=overwrite)
+    print(f"{made.path}: {len(made)} images")
 
 
 def _learn_importance(run, paths: list[Path]) -> None:  # type: ignore[no-untyped-def]

@@ -87,7 +87,8 @@ class _Old:
         version = embedder.version
         keys = index.store.keys()
         items = index.store.items(keys)
-        stale = [p for p, item in enumerate(items) if item["model"] != version.fingerprint and not is_gone(item)]
+        by_id = sorted(range(len(items)), key=lambda place: str(items[place]["id"]))  # each store has its own order
+        stale = [p for p in by_id if items[p]["model"] != version.fingerprint and not is_gone(items[p])]
         self.items = [items[place] for place in stale]
         self.vectors = unpack(index.store.take(keys[np.array(stale, np.intp)]))
         self.facts = tuple(sorted({*index.facts, *known_facts(embedder.run)}))

@@ -104,5 +104,6 @@ class Contents:
     def fitting(self) -> Fitting:
         """How far images are from facts that they do not show, by a sample of them."""
         keys = self.store.keys()
-        sample = keys[:: -(-len(keys) // SAMPLE) or 1]
+        by_id = np.argsort(np.asarray(self.store.names(keys), object), kind="stable")  # each store has its own order
+        sample = keys[by_id[:: -(-len(keys) // SAMPLE) or 1]]
         return Fitting.of(unpack(self.store.take(sample)), self.facts, self.language)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact, FactQuery
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.about import ModelEntry, Version
+from factlearn.retrieval.about import About, ModelEntry, Version, with_version
 from factlearn.retrieval.anywhere import anywhere as placed_anywhere
 from factlearn.retrieval.anywhere import by_evidence, comparable
 from factlearn.retrieval.contents import Contents
@@ -82,7 +82,10 @@ class FactIndex(Contents):
         images.check(language.dimension)
         known = sorted(set(known_facts))
         language.embed(known)  # so that their units are saved with it
-        store = store_at(path).create(path, images, _version(model), known, language, overwrite=overwrite)
+        version = _version(model)
+        about = About(language.dimension, language.fingerprint, tuple(known), with_version({}, version))
+        parts = [(images, version.fingerprint)]
+        store = store_at(path).create(path, about, language, parts, overwrite=overwrite)
         return cls(store, language)
 
     @classmethod

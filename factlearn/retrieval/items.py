@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,8 @@ def labels_of(facts: Sequence[Fact]) -> dict[str, str]:
 
 
 def metadata_of(item: Mapping[str, Any]) -> dict[str, str]:
-    """The metadata in an item, by key."""
-    found = ((name.removeprefix(METADATA), value) for name, value in item.items() if name.startswith(METADATA))
+    """The metadata in an item, by key, sorted."""
+    found = ((name.removeprefix(METADATA), value) for name, value in sorted(item.items()) if name.startswith(METADATA))
     return {key: value for key, value in found if value is not None}
 
 
@@ -55,6 +55,18 @@ class Images:
     facts: Sequence[Fact | Sequence[Fact] | None] | None = None
     metadata: Sequence[Mapping[str, str]] | None = None
     files: Sequence[Mapping[str, str]] = ()
+
+    @classmethod
+    def of_items(cls, vectors: NDArray[np.float32], items: Sequence[Mapping[str, Any]]) -> Self:
+        """From what a store says about them."""
+        return cls(
+            vectors,
+            [item["id"] for item in items],
+            [item["path"] for item in items],
+            [facts_of(item) for item in items],
+            [metadata_of(item) for item in items],
+            [{name: item[name] for name in FILE if item.get(name) is not None} for item in items],
+        )
 
     def check(self, dimension: int) -> None:
         """Refuse what cannot be stored.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from factlearn.retrieval.about import Version
-from factlearn.retrieval.items import FILE, Images, facts_of, metadata_of
+from factlearn.retrieval.items import Images
 from factlearn.retrieval.rows import unpack
 
 if TYPE_CHECKING:
@@ -26,14 +26,7 @@ def rewrite(store: "Store", changes: Mapping[str, Mapping[str, str]]) -> None:
     for model, rows in by_model.items():
         assert vectors is not None
         new = [{**items[chosen[row]], **changes[items[chosen[row]]["id"]]} for row in rows]
-        images = Images(
-            vectors[rows],
-            [item["id"] for item in new],
-            [item["path"] for item in new],
-            [facts_of(item) for item in new],
-            [metadata_of(item) for item in new],
-            [{name: item[name] for name in FILE if item.get(name)} for item in new],
-        )
+        images = Images.of_items(vectors[rows], new)
         entry = models[model]
         store.add(images, Version(model, entry.lineage, entry.run, entry.stage), store.about.facts, language)
     given = {change.get("id", name) for name, change in changes.items()}

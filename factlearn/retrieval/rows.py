@@ -16,6 +16,8 @@ UNITS = 3
 CHUNK = 1 << 16
 _SUMMED_AT_ONCE = 1 << 13
 
+Rows = NDArray[np.float32]
+"""Image vectors as they are stored, [N, 3D+3]."""
 Keys = NDArray[Any]
 """A store's own names for its rows, such as positions or ids."""
 Swept = tuple[NDArray[np.float32], Keys]

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 DEFAULT = "folder"
 Item = Mapping[str, Any]
+Part = tuple[Images, str]
+"""Images to store, and the fingerprint of the model that embedded them."""
 AnyStore = TypeVar("AnyStore", bound="Store")
 
 
@@ -57,16 +59,16 @@ class Store(Protocol):
     @classmethod
     @abstractmethod
     def create(
-        cls,
-        path: Path | str,
-        images: Images,
-        version: Version,
-        facts: Sequence[Fact],
-        language: "LanguageSpace",
-        *,
-        overwrite: bool,
+        cls, path: Path | str, about: About, language: "LanguageSpace", parts: Iterable[Part], *, overwrite: bool
     ) -> Self:
         """Make an index at an address and open it.
+
+        Args:
+            path: the address.
+            about: what the index shall say about itself.
+            language: its language space, which knows the units of all facts.
+            parts: the images, at least one; read one part at a time, so that they need not fit in memory.
+            overwrite: replace an index that is there.
 
         Raises:
             FactIndexError: if the place is taken and not an index, or one that may not be overwritten.
@@ -80,9 +82,18 @@ class Store(Protocol):
             FactIndexError: if the place is taken and not an index, or one that may not be overwritten.
         """
 
+    @classmethod
+    def shown(cls, path: Path | str) -> str:
+        """An address as it may be printed, without secrets."""
+        return str(path)
+
     @abstractmethod
     def reload(self) -> Self:
         """The newest state."""
+
+    def is_current(self) -> bool:
+        """Whether what is read is still the state that was opened; always so for a snapshot."""
+        return True
 
     # What it holds
 

@@ -189,7 +189,8 @@ class Catalog:
         for given in settings.indexes:
             name, address = _named(given)
             if name in self.indexes:
-                raise ConfigError(f"Two indexes are called {name!r}; name one of them, as in other={address}.")
+                shown = store_at(address).shown(address)
+                raise ConfigError(f"Two indexes are called {name!r}; name one of them, as in other={shown}.")
             self.indexes[name] = self._served(name, address)
 
     def _served(self, name: str, address: str) -> Served:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from PIL import Image
 
 from tests.cli.commands import factlearn, output_of
@@ -59,3 +60,40 @@ def test_an_index_grows_shrinks_and_is_looked_after(place, manifest):
     assert "as it was written" in done("index", "verify", "looked-after")
     assert "55 images" in done("index", "export", "looked-after", "all.parquet")
     assert "is up to date" in done("index", "upgrade", "looked-after")
+
+
+def test_an_index_is_copied_to_another_place(place):
+    assert "copied: 54 images" in output_of("index", "copy", "index", "copied", cwd=place)
+    asked = ("<person, riding, *>", "-k", 20, "--json")
+    assert output_of("query", "copied", *asked, cwd=place) == output_of("query", "index", *asked, cwd=place)
+    again = factlearn("index", "copy", "index", "copied", cwd=place)
+    assert (again.returncode, "already an index" in again.stderr) == (2, True)
+    assert "54 images" in output_of("index", "copy", "index", "copied", "--overwrite", cwd=place)
+    itself = factlearn("index", "copy", "index", "../" + place.name + "/index", "--overwrite", cwd=place)
+    assert (itself.returncode, "to itself" in itself.stderr) == (2, True)
+
+
+SECRET = "milvus://me:s3cret@127.0.0.1:1/photos?timeout=0.1"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("index", "build", "run", "--out", SECRET),
+        ("index", "copy", "index", SECRET),
+        ("index", "copy", SECRET, "elsewhere"),
+        ("index", "verify", SECRET),
+        ("index", "upgrade", SECRET),
+        ("index", "info", SECRET),
+        ("index", "refresh", SECRET),
+        ("index", "remove", SECRET, "x"),
+        ("query", SECRET, "<dog>"),
+    ],
+)
+def test_a_server_that_is_away_is_one_sentence_without_the_password(place, arguments):
+    pytest.importorskip("pymilvus")
+    done = factlearn(*arguments, cwd=place)
+    assert done.returncode == 2
+    (sentence,) = done.stderr.splitlines()
+    assert "milvus://127.0.0.1:1/photos?timeout=0.1 cannot be reached" in sentence
+    assert "s3cret" not in done.stdout + done.stderr

@@ -13,6 +13,7 @@ from factlearn.learning.config import parse_config
 from factlearn.learning.runs import Run
 from factlearn.learning.training import train
 from factlearn.retrieval import FactIndex
+from factlearn.retrieval.copying import copy
 from tests.conftest import draw
 
 
@@ -104,6 +105,22 @@ def test_refreshing_all_gives_the_index_that_the_newest_model_would_have_built(r
     assert index.query("<person, riding, bike>") == expected.query("<person, riding, bike>")
     assert list(index.models) == list(expected.models)
     assert refresh(tmp_path / "index", policy="all").embedded == 0
+
+
+def test_drift_and_refresh_choose_the_same_images_in_every_store(run, tmp_path, manifest):
+    pytest.importorskip("milvus_lite")
+    address = f"milvus:{tmp_path}/images.db/pictures"
+    index = build_index(run, str(manifest), tmp_path / "index", stage=1)
+    index.remove(index.ids[:30:3])
+    add_images(index, str(manifest), run, stage=1)  # now at the end
+    copies = [copy(index, address), index]
+    assert copies[0].ids != copies[1].ids
+    assert sorted(copies[0].ids) == sorted(copies[1].ids)
+    drifts = [measure(each, run, each=2).to_json() for each in copies]
+    assert drifts[0] == drifts[1]
+    assert refresh(address, run, each=2) == refresh(tmp_path / "index", run, each=2)
+    models = [{item["id"]: item["model"] for item in FactIndex.open(each.path).items()} for each in copies]
+    assert models[0] == models[1]
 
 
 def test_drift_guided_refresh_embeds_the_facts_that_gain_and_no_others(run, tmp_path, manifest):

@@ -29,9 +29,10 @@ class MemoryStore(Store):
         return PLACES[path]
 
     @classmethod
-    def create(cls, path, images, version, facts, language, *, overwrite):
-        PLACES[path] = cls(path, About.of(language.dimension, language.fingerprint, (), {}), language)
-        PLACES[path].add(images, version, facts, language)
+    def create(cls, path, about, language, parts, *, overwrite):
+        PLACES[path] = cls(path, about, language)
+        for images, model in parts:
+            PLACES[path].store(images, model)
         return PLACES[path]
 
     def reload(self):
@@ -80,9 +81,12 @@ class MemoryStore(Store):
         self.about = About(
             self.about.dimension, self.about.language, tuple(sorted({*self.about.facts, *facts})), models
         )
+        self.store(images, version.fingerprint)
+
+    def store(self, images, model):
         for place, (name, row) in enumerate(zip(images.ids, pack(images.vectors), strict=True)):
             item = {column: values[place] for column, values in images.columns.items()}
-            self.images[name] = row, {**item, "model": version.fingerprint}
+            self.images[name] = row, {**item, "model": model}
 
     def remove(self, ids):
         return sum(self.images.pop(name, None) is not None for name in ids)

@@ -13,7 +13,7 @@ from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.files import atomic_directory
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.about import About, Version, with_version
+from factlearn.retrieval.about import About, Version
 from factlearn.retrieval.folder import files
 from factlearn.retrieval.folder.lock import locked
 from factlearn.retrieval.folder.manifest import Manifest
@@ -23,7 +23,7 @@ from factlearn.retrieval.folder.sweep import best_of, candidates, chunks, merged
 from factlearn.retrieval.folder.writer import Writer
 from factlearn.retrieval.items import FACTS, METADATA, Images
 from factlearn.retrieval.rows import Keys, Swept, pack, width_of
-from factlearn.retrieval.stores import Item, Store, store
+from factlearn.retrieval.stores import Item, Part, Store, store
 from factlearn.retrieval.where import Filter, check_columns, matching
 
 if TYPE_CHECKING:
@@ -78,30 +78,24 @@ class FolderStore(Store):
 
     @classmethod
     def create(
-        cls,
-        path: Path | str,
-        images: Images,
-        version: Version,
-        facts: Sequence[Fact],
-        language: LanguageSpace,
-        *,
-        overwrite: bool,
+        cls, path: Path | str, about: About, language: LanguageSpace, parts: Iterable[Part], *, overwrite: bool
     ) -> Self:
         """Make an index folder, which appears in one step."""
         path = Path(path)
         files.check_place(path, overwrite=overwrite)
-        rows, items = pack(images.vectors), items_table(images.columns)
         manifest = Manifest(
             generation=0,
-            dimension=language.dimension,
-            language=language.fingerprint,
-            facts=tuple(map(str, facts)),
-            models=with_version({}, version),
+            dimension=about.dimension,
+            language=about.language,
+            facts=tuple(map(str, about.facts)),
+            models=dict(about.models),
         )
         with locked(path) if path.exists() else nullcontext(), atomic_directory(path) as made:
             files.start_index(made, manifest, language)
             writer = Writer(made)
-            writer.append(rows, items, version.fingerprint)
+            for images, model in parts:
+                writer.append(pack(images.vectors), items_table(images.columns), model)
+            writer.compact()
             writer.commit()
         return cls.open(path)
 

@@ -13,7 +13,7 @@ from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 from factlearn.files import sha256_file
 from factlearn.language import LanguageSpace
-from factlearn.retrieval.about import Version
+from factlearn.retrieval.about import About, Version, with_version
 from factlearn.retrieval.folder.manifest import MANIFEST, VERSION
 from factlearn.retrieval.folder.store import FolderStore
 from factlearn.retrieval.items import Images, metadata_of
@@ -56,7 +56,8 @@ def _rewrite(path: Path, body: dict[str, Any]) -> None:
         [Fact.parse(item["fact"]) if item["fact"] else None for item in items],
         [metadata_of(item) for item in items],
     )
-    facts = [Fact.parse(fact) for fact in body["facts"]]
     language = LanguageSpace.load(path / "language")
-    version = Version(body["model"], body["model"])
-    FolderStore.create(path, images, version, facts, language, overwrite=True)
+    model = body["model"]
+    models = with_version({}, Version(model, model))
+    about = About.of(language.dimension, language.fingerprint, body["facts"], models)
+    FolderStore.create(path, about, language, [(images, model)], overwrite=True)

@@ -1,92 +1,32 @@
-"""The address of a Milvus index, and the connection to it.
+"""The connection to Milvus: every call has a time limit, and what goes wrong is one sentence.
 
-    milvus://HOST:PORT/COLLECTION                  a server; the default port is 19530
-    milvus://USER:PASSWORD@HOST:PORT/COLLECTION    with a user name and password; TOKEN@HOST with a token
-    milvus:FOLDER/FILE.db/COLLECTION               a milvus-lite file on this machine
+A call that fails because the server is away, starting or moving data is repeated, with pauses that double from 50 ms to
+2 s, until the time limit of the address has passed. All calls are safe to repeat: rows are written and deleted by id.
 
-If the address has no credentials, the environment variable MILVUS_TOKEN is used, if set. `?tls=true` at the end of a
-server's address encrypts the connection.
+Consistency: reads see this process's own writes at once (Milvus's *Session*), those of others after some 100 ms. Where
+that is not enough, `strong=True` waits until the server has seen everything that was acknowledged before, which takes
+up to a second.
 """
 
 import logging
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Self
-from urllib.parse import parse_qs, unquote, urlsplit
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from factlearn.errors import FactIndexError
+from factlearn.progress import say
+from factlearn.retrieval.milvus.address import Address
+from factlearn.retrieval.milvus.errors import is_away, is_passing, sentence
 from factlearn.retrieval.milvus.filter import between, one_of
 
-PORT = 19530
 MOST = 16_384  # rows in one answer from Milvus
 BATCH = 1000  # rows in one request
-_PATIENCE = 10.0
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,240}")
-_FORMS = "write milvus://host:port/collection or milvus:path/to/file.db/collection"
-
-
-@dataclass(frozen=True)
-class Address:
-    """The address of an index.
-
-    Attributes:
-        uri: for pymilvus.
-        collection: of the images; that of the index's record has the suffix `_record`.
-        place: the address without secrets.
-        token: the credentials, if any.
-    """
-
-    uri: str
-    collection: str
-    place: str
-    token: str = field(default="", repr=False)
-
-    @classmethod
-    def parse(cls, text: Path | str) -> Self:
-        """Parse an address.
-
-        Raises:
-            FactIndexError: if it is malformed.
-        """
-        rest = str(text).removeprefix("milvus:")
-        found = cls._server(rest) if rest.startswith("//") else cls._file(rest)
-        if not _NAME.fullmatch(found.collection):
-            raise FactIndexError(
-                f"{found.collection!r} is not a Milvus collection name; use letters, digits and _, a letter first."
-            )
-        return found
-
-    @classmethod
-    def _server(cls, rest: str) -> Self:
-        try:
-            parts = urlsplit(f"milvus:{rest}")
-            host, port = parts.hostname, parts.port or PORT
-        except ValueError:
-            host, port = None, PORT
-        if not host:
-            raise FactIndexError(f"The address of the Milvus index names no host; {_FORMS}.")
-        secret = unquote(parts.netloc.rpartition("@")[0]) or os.environ.get("MILVUS_TOKEN", "")
-        tls = parse_qs(parts.query).get("tls") == ["true"]
-        host = f"[{host}]" if ":" in host else host
-        collection = parts.path.strip("/")
-        place = f"milvus://{host}:{port}/{collection}{'?tls=true' if tls else ''}"
-        return cls(f"{'https' if tls else 'http'}://{host}:{port}", collection, place, secret)
-
-    @classmethod
-    def _file(cls, rest: str) -> Self:
-        file, _, collection = rest.rpartition("/")
-        if not file.endswith(".db"):
-            raise FactIndexError(f"milvus:{rest} names no .db file and collection; {_FORMS}.")
-        return cls(str(Path(file).absolute()), collection, f"milvus:{rest}")
-
-    @property
-    def file(self) -> Path | None:
-        """The milvus-lite file, unless it is a server."""
-        return None if "://" in self.uri else Path(self.uri)
+_ATTEMPT = 60.0  # seconds of one attempt at a call; a lease lasts longer
+_FLUSH = 1800.0  # seconds to wait for what was written to be on disk
+_LOAD = 1800.0  # seconds to wait for a collection to be in memory
+_SILENT = 3.0  # seconds before it is said what is waited for
+_PAUSES = (0.05, 2.0)
 
 
 class Connection:
@@ -110,27 +50,64 @@ class Connection:
             ) from error
         for name in ("pymilvus", "milvus_lite"):  # they log each error that they raise
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        with self._errors("opened"):
-            self._client: Any = MilvusClient(address.uri, token=address.token, timeout=_PATIENCE)
+        options: dict[str, Any] = {"grpc_options": {"grpc.max_reconnect_backoff_ms": 2000}, **dict(address.tls)}
+        options["dedicated"] = not file  # pymilvus would share a connection that is not encrypted with one that must be
+        self._client: Any = self._patiently(
+            "open",
+            lambda timeout: MilvusClient(address.uri, token=address.token, timeout=timeout, **options),
+            address.timeout,
+        )
+        if not file:
+            weakref.finalize(self, self._client.close)
 
-    @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
-        import grpc
+    def _patiently(self, what: str, attempt: Any, limit: float, told: Callable[[], None] | None = None) -> Any:
+        """Try until it works, the failure is not one that passes, or the time limit is over.
+
+        A server that is away is waited for no longer than the address says, whatever it was asked for; `told` is called
+        between two attempts.
+        """
+        from grpc import RpcError
         from pymilvus.exceptions import MilvusException
 
-        try:
-            yield
-        except (MilvusException, grpc.RpcError, OSError, ValueError) as error:
-            reason = str(getattr(error, "message", None) or error).strip().splitlines()[0].rstrip(".")
-            hint = " (does another process hold the file?)" if self.address.file and what == "opened" else ""
-            raise FactIndexError(
-                f"{self.address.place} could not be {what}: {reason}{hint}; check the address and the server."
-            ) from error
+        began = time.monotonic()
+        pause, longest = _PAUSES
+        while True:
+            left = began + limit - time.monotonic()
+            try:
+                return attempt(max(min(left, self.address.timeout, _ATTEMPT), 0.1))
+            except (MilvusException, RpcError, OSError, ValueError) as error:
+                limit = min(limit, self.address.timeout) if is_away(error) else limit
+                if not is_passing(error) or self.address.file or time.monotonic() + pause > began + limit:
+                    raise FactIndexError(sentence(self.address, what, error, limit)) from error
+            if told:
+                told()
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
 
-    def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
+    def call(
+        self,
+        verb: str,
+        *arguments: Any,
+        within: float | None = None,
+        told: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> Any:
         """Call a method of pymilvus's client."""
-        with self._errors(f"asked to {verb.replace('_', ' ')}"):
-            return getattr(self._client, verb)(*arguments, **options)
+        method = getattr(self._client, verb)
+        return self._patiently(
+            verb.replace("_", " "),
+            lambda timeout: method(*arguments, timeout=timeout, **options),
+            within or self.address.timeout,
+            told,
+        )
+
+    @property
+    def finds_substrings(self) -> bool:
+        """Whether `like` may begin with %: servers before 2.4 know prefixes only."""
+        if self.address.file:
+            return True
+        version = str(self.call("get_server_version")).removeprefix("v").split(".")
+        return [int(part) if part.isdigit() else 0 for part in version[:2]] >= [2, 4]
 
     def has(self, collection: str) -> bool:
         """Whether there is such a collection."""
@@ -151,25 +128,59 @@ class Connection:
         index.add_index(vector, index_type="FLAT", index_name=vector, metric_type="IP")
         self.call("create_collection", collection, schema=schema, consistency_level="Strong")
         self.call("create_index", collection, index, sync=False)  # there is nothing to wait for yet
-        self.call("load_collection", collection)
+        self.load(collection)
 
-    def query(self, collection: str, expression: str, columns: Sequence[str], limit: int | None = None) -> list[Any]:
+    def load(self, collection: str) -> None:
+        """Have Milvus load a collection into memory, where it must be to be read; says what is waited for."""
+        self.call("load_collection", collection, _async=True)
+        began, told = time.monotonic(), -_SILENT
+        while True:
+            found = self.call("get_load_state", collection)
+            if str(found["state"].name) == "Loaded":
+                return
+            waited = time.monotonic() - began
+            if waited > _LOAD:
+                raise FactIndexError(
+                    f"{self.address.place} is not in the server's memory after {waited:.0f} s; look into its log."
+                )
+            if waited - told > 10 and waited > _SILENT:
+                told = waited
+                say(f"{self.address.place}: waiting for the server to load {collection} ({found.get('progress', 0)} %)")
+            time.sleep(0.2)
+
+    def flush(self, collection: str, told: Callable[[], None] | None = None) -> None:
+        """Have a server write to disk what it was given; what it only acknowledged is lost if it is killed.
+
+        A milvus-lite file keeps a log of its own. `told` is called while that takes long.
+        """
+        if not self.address.file:
+            self.call("flush", collection, within=_FLUSH, told=told)
+
+    def query(
+        self,
+        collection: str,
+        expression: str,
+        columns: Sequence[str],
+        limit: int | None = None,
+        *,
+        strong: bool = False,
+    ) -> list[Any]:
         """Some fields of the rows that satisfy an expression; give a limit unless there are few."""
-        options = {} if limit is None else {"limit": limit}
+        options: dict[str, Any] = {"limit": limit} if limit is not None else {}
         return list(
             self.call(
                 "query",
                 collection,
                 filter=expression,
                 output_fields=list(columns),
-                consistency_level="Strong",
+                consistency_level="Strong" if strong else "Session",
                 **options,
             )
         )
 
-    def count(self, collection: str, expression: str = "") -> int:
+    def count(self, collection: str, expression: str = "", *, strong: bool = False) -> int:
         """The number of rows that satisfy an expression."""
-        return int(self.query(collection, expression, ["count(*)"])[0]["count(*)"])
+        return int(self.query(collection, expression, ["count(*)"], strong=strong)[0]["count(*)"])
 
     def ids(self, collection: str, expression: str, key: str = "id") -> Iterator[list[str]]:
         """All ids of rows that satisfy an expression, sorted, in batches.
@@ -187,7 +198,7 @@ class Connection:
                 middle = names[len(names) // 2]
                 ranges += [(middle, high), (low, middle)]
 
-    def delete(self, collection: str, ids: Sequence[str], key: str = "id") -> None:
+    def delete(self, collection: str, ids: Sequence[str], key: str = "id", within: float | None = None) -> None:
         """Remove rows by id."""
         for start in range(0, len(ids), BATCH):
-            self.call("delete", collection, filter=one_of(ids[start : start + BATCH], key))
+            self.call("delete", collection, filter=one_of(ids[start : start + BATCH], key), within=within)

@@ -3,8 +3,9 @@
 Items are stored so that each condition has one clear meaning in Milvus: texts in VARCHAR fields and in the JSON field
 `texts`, and the number that a text spells, if any, in the JSON field `numbers`. Versions of Milvus disagree on whether
 a missing key is unequal to a value, but in all of them it is neither less nor greater; so `!=` becomes "less or
-greater". What no expression states reliably (most `like` patterns, infinite numbers, control characters) is left to
-the client: `implied` then returns an expression that holds for all images that pass, and perhaps for others.
+greater". What no expression states reliably (most `like` patterns, infinite numbers, control characters), or not to
+this server (`like '%x'` before 2.4), is left to the client: `implied` then returns an expression that holds for all
+images that pass, and perhaps for others.
 """
 
 import math
@@ -64,15 +65,18 @@ def joined(operator: str, parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f" {operator} ".join(f"({part})" for part in parts)
 
 
-def implied(filter_: Filter) -> tuple[str, bool]:
+def implied(filter_: Filter, *, substrings: bool = True) -> tuple[str, bool]:
     """An expression that every image passing the filter satisfies, and whether no other image does.
 
     The empty expression is satisfied by all.
+
+    Args:
+        substrings: whether the server knows patterns that begin with %.
     """
     if isinstance(filter_, Condition):
-        expression = _condition(filter_)
+        expression = _condition(filter_, substrings)
         return expression or "", expression is not None
-    parts = [implied(part) for part in filter_.parts]
+    parts = [implied(part, substrings=substrings) for part in filter_.parts]
     texts, exact = [text for text, _ in parts], all(exact for _, exact in parts)
     if filter_.operator == "and":
         texts = [text for text in texts if text]
@@ -80,7 +84,7 @@ def implied(filter_: Filter) -> tuple[str, bool]:
     return (joined("or", texts) if all(texts) else ""), exact
 
 
-def _condition(condition: Condition) -> str | None:
+def _condition(condition: Condition, substrings: bool) -> str | None:
     if condition.column == FACTS:
         return None
     text, number = _column(condition.column)
@@ -90,7 +94,7 @@ def _condition(condition: Condition) -> str | None:
     if not all(map(_expressible, condition.values)):
         return None
     if condition.operator == "like":
-        return _like(text, there, condition)
+        return _like(text, there, condition, substrings)
     operator = condition.operator if condition.operator != "in" else "!=" if condition.negated else "="
     tests = [_compare(text if isinstance(v, str) else number, operator, v) for v in condition.values]
     test = joined("and" if condition.negated else "or", tests)
@@ -122,11 +126,13 @@ def _compare(column: str, operator: str, value: Value) -> str:
     return f"{column} {'==' if operator == '=' else operator} {right}"
 
 
-def _like(text: str, there: str, condition: Condition) -> str | None:
-    """Prefixes, suffixes, substrings and whole texts only, which mean the same in every version."""
+def _like(text: str, there: str, condition: Condition, substrings: bool) -> str | None:
+    """Prefixes, suffixes, substrings and whole texts only, which mean the same wherever they are known."""
     pattern = condition.values[0]
     assert isinstance(pattern, str)
-    if not _PATTERN.fullmatch(pattern) or pattern.strip("%") == "":
+    if not _PATTERN.fullmatch(pattern) or pattern.strip("%") == "" or (pattern[0] == "%" and not substrings):
         return None
+    if pattern[-1] != "%" and pattern[0] != "%":
+        return joined("and", [there, _compare(text, "!=" if condition.negated else "=", pattern)])
     test = f"{text} like {literal(pattern)}"
     return joined("and", [there, f"not ({test})" if condition.negated else test])

@@ -6,18 +6,17 @@ texts, numbers          JSON: metadata as text, and the numbers that texts spell
 file, sum               size, mtime and hash of the image file with its several facts, and the row's checksum
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from factlearn.errors import FactIndexError
-from factlearn.retrieval.about import Version
 from factlearn.retrieval.items import FACTS, FILE, METADATA, Images, metadata_of
 from factlearn.retrieval.milvus.client import BATCH, Connection
 from factlearn.retrieval.milvus.filter import BUILT_IN, metadata_key, one_of, stored
-from factlearn.retrieval.rows import Keys, pack, row_sums
+from factlearn.retrieval.rows import Keys, Rows, row_sums
 
 _BATCH_BYTES = 8 << 20
 _TEXT = 65_535
@@ -30,14 +29,16 @@ FIELDS: dict[str, int | str] = {
     "sum": 16,
     **dict.fromkeys(_JSON, "JSON"),
 }
+ITEM = (*BUILT_IN, "texts", "file")
+ALL = (*ITEM, "row", "sum")
 
 
-def stored_rows(images: Images, version: Version) -> Iterator[dict[str, Any]]:
-    """Images as the collection holds them."""
-    rows, columns = pack(images.vectors), images.columns
+def stored_rows(images: Images, rows: Rows, model: str) -> Iterator[dict[str, Any]]:
+    """Images, given also as rows, as the collection holds them."""
+    columns = images.columns
     for place, (row, sum_) in enumerate(zip(rows, row_sums(rows), strict=True)):
         item = {name: column[place] for name, column in columns.items()}
-        item["model"] = version.fingerprint
+        item["model"] = model
         yield {
             **{name: item[name] or "" for name in BUILT_IN},
             **stored(item, metadata_of(item)),
@@ -47,32 +48,42 @@ def stored_rows(images: Images, version: Version) -> Iterator[dict[str, Any]]:
         }
 
 
-def upsert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows in requests of limited size."""
+def write(connection: Connection, rows: Iterable[dict[str, Any]], told: Callable[[], None]) -> None:
+    """Write rows, replacing those with the same ids, in requests of limited size; `told` is called before each."""
+    count = 0
+    for batch in _batches(rows):
+        told()
+        connection.call("upsert", connection.address.collection, batch)
+        count += len(batch)
+    if connection.address.file and count >= BATCH:  # keeps its log short
+        connection.call("flush", connection.address.collection)
+
+
+def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     batch: list[dict[str, Any]] = []
     size = 0
     for row in rows:
         bytes_ = row["row"].nbytes + 4 * sum(len(str(row[name])) for name in ("id", "path", "fact", *_JSON))
         if batch and (size + bytes_ > _BATCH_BYTES or len(batch) == BATCH):
-            connection.call("upsert", connection.address.collection, batch)
+            yield batch
             batch, size = [], 0
         batch.append(row)
         size += bytes_
-    connection.call("upsert", connection.address.collection, batch)
-    if connection.address.file and len(rows) >= BATCH:  # a server does so on its own
-        connection.call("flush", connection.address.collection)
+    if batch:
+        yield batch
 
 
 def item_of(row: dict[str, Any]) -> dict[str, Any]:
-    """The item of an image, in the form common to all stores."""
-    metadata = {METADATA + metadata_key(key): text for key, text in row["texts"].items()}
+    """The item of an image, in the form and order common to all stores."""
+    metadata = dict(sorted((METADATA + metadata_key(key), text) for key, text in row["texts"].items()))
     file = row.get("file", {})
-    files = {name: file.get(name) for name in FILE} | ({FACTS: file[FACTS]} if FACTS in file else {})
+    several = {FACTS: file[FACTS]} if FACTS in file else {}
     return {
         "id": row["id"],
         "path": row["path"],
         "fact": row["fact"] or None,
-        **files,
+        **several,
+        **{name: file.get(name) for name in FILE},
         **metadata,
         "model": row["model"],
     }

@@ -1,22 +1,29 @@
 """Finding the rows of highest inner product in a Milvus collection, however many are asked for.
 
 One answer from Milvus has a limit; beyond it, ids are divided into ranges that are searched one by one.
+
+A small answer brings its rows along, which are asked for next: one call to the server instead of three.
 """
 
 import math
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from factlearn.retrieval.milvus.client import MOST, Connection
 from factlearn.retrieval.milvus.filter import between
-from factlearn.retrieval.milvus.rows import as_keys
+from factlearn.retrieval.milvus.rows import ALL, as_keys, read
 from factlearn.retrieval.rows import Keys, Swept
 
 FEW = 512  # rows tried first where it is unknown how many are needed
 _QUERIES = 64  # in one request
+_BROUGHT = 512  # rows that an answer brings along at most
+_FRESH = 1.0  # seconds for which they are used
 
 
 @dataclass(frozen=True)
@@ -35,15 +42,32 @@ class _Range:
         return [(self.low, middle), (middle, self.high)]
 
 
+class _Brought(threading.local):
+    """The rows that this thread's last answer brought along."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.at = -math.inf
+
+
 class Search:
     """The inner-product search of one collection; expressions restrict it, and their answers are merged."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self._brought = _Brought()
+
+    def rows(self, ids: Keys, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Some fields of images, in the order of the ids; those that the last answer brought along are not read."""
+        known = self._brought.rows if time.monotonic() - self._brought.at < _FRESH else {}
+        if all(name in known for name in ids):
+            return (known[name] for name in ids)
+        return read(self.connection, ids, columns)
 
     def sweep(self, queries: NDArray[np.float32], count: int, expressions: Sequence[str]) -> list[Swept]:
         """For each query the rows of highest inner product, best first."""
         answers: list[list[Swept]] = [[] for _ in queries]
+        self._brought.rows, self._brought.at = {}, time.monotonic()
         for expression in expressions:
             if count <= MOST:
                 for start in range(0, len(queries), _QUERIES):
@@ -84,6 +108,7 @@ class Search:
         return _Range(low, high, scores, ids, float(scores[-1]) if len(ids) == MOST else -math.inf)
 
     def _search(self, queries: NDArray[np.float32], limit: int, expression: str) -> list[Swept]:
+        brings = len(queries) * limit <= _BROUGHT
         found = self.connection.call(
             "search",
             self.connection.address.collection,
@@ -91,10 +116,12 @@ class Search:
             anns_field="row",
             filter=expression,
             limit=limit,
-            output_fields=["id"],
+            output_fields=list(ALL) if brings else ["id"],
             search_params={"metric_type": "IP"},
-            consistency_level="Strong",
+            consistency_level="Session",
         )
+        if brings:
+            self._brought.rows |= {hit["id"]: hit["entity"] for hits in found for hit in hits}
         return [
             (np.asarray([hit["distance"] for hit in hits], np.float32), as_keys([hit["id"] for hit in hits]))
             for hits in found

@@ -1,14 +1,17 @@
 """The store of indexes in Milvus: a server or cluster for more than one machine can hold, or a milvus-lite file.
 
-An address is `milvus://host:port/collection` or `milvus:file.db/collection` (`client.py`). The collection has one row
-per image (`rows.py`); a second one holds the index's own record (`record.py`). Answers equal those of an index folder.
+An address is `milvus://host:port/collection` or `milvus:file.db/collection` (`address.py`). The collection has one row
+per image (`rows.py`); a second one holds the index's own record (`record.py`). Answers equal those of an index folder,
+and come from all images or are an error (`whole.py`).
 
-Unlike a folder, a collection is not a snapshot: images that others add or remove are visible at once, facts and models
-after `reload`. Only one process may write at a time; a second one is detected at the end of a write and reported.
+Unlike a folder, a collection is not a snapshot. A process sees its own changes at once, and what others wrote before it
+opened the index. What they write afterwards, it sees after some 100 ms, images while they are being written and facts
+and models after `reload`. Only one process writes at a time (`lease.py`); what it has written is on the server's disk
+before it says so.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+import itertools
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -21,13 +24,16 @@ from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.about import About, Version
 from factlearn.retrieval.items import Images
-from factlearn.retrieval.milvus.client import BATCH, MOST, Address, Connection
-from factlearn.retrieval.milvus.filter import BUILT_IN, implied, literal, one_of
+from factlearn.retrieval.milvus import writer
+from factlearn.retrieval.milvus.address import Address
+from factlearn.retrieval.milvus.client import MOST, Connection
+from factlearn.retrieval.milvus.filter import BUILT_IN, implied, one_of
 from factlearn.retrieval.milvus.record import Head, Record, RecordStore
-from factlearn.retrieval.milvus.rows import FIELDS, as_keys, column_of, item_of, read, read_all, stored_rows, upsert
+from factlearn.retrieval.milvus.rows import ITEM, as_keys, column_of, item_of, read_all
 from factlearn.retrieval.milvus.search import Search
+from factlearn.retrieval.milvus.whole import Guard
 from factlearn.retrieval.rows import Keys, Swept, row_sums, width_of
-from factlearn.retrieval.stores import Store, store
+from factlearn.retrieval.stores import Item, Part, Store, store
 from factlearn.retrieval.where import Filter, check_columns, matching
 
 
@@ -41,7 +47,8 @@ class MilvusStore(Store):
         self.head = head
         self.record = record
         self._search = Search(connection)
-        self._count = connection.count(self.collection)
+        self._guard = Guard(self._records, head)
+        self._count = self._guard.count(strong=True)
         described = connection.call("describe_index", self.collection, "row") or {}
         self._flat: bool = described.get("index_type", "FLAT") == "FLAT"
         self._passing = lru_cache(maxsize=8)(self._filtered)
@@ -55,6 +62,11 @@ class MilvusStore(Store):
         Raises:
             FactIndexError: if Milvus cannot be reached, or there is no index.
         """
+        return cls._read(cls._loaded(path))
+
+    @classmethod
+    def _loaded(cls, path: Path | str) -> Connection:
+        """A connection to an index whose collections are in memory."""
         connection = Connection(Address.parse(path))
         records = RecordStore(connection)
         if not (records.exists and connection.has(connection.address.collection)):
@@ -63,8 +75,8 @@ class MilvusStore(Store):
                 "`factlearn index build`."
             )
         records.load()
-        connection.call("load_collection", connection.address.collection)
-        return cls._read(connection)
+        connection.load(connection.address.collection)
+        return connection
 
     @classmethod
     def _read(cls, connection: Connection) -> Self:
@@ -81,33 +93,10 @@ class MilvusStore(Store):
 
     @classmethod
     def create(
-        cls,
-        path: Path | str,
-        images: Images,
-        version: Version,
-        facts: Sequence[Fact],
-        language: LanguageSpace,
-        *,
-        overwrite: bool,
+        cls, path: Path | str, about: About, language: LanguageSpace, parts: Iterable[Part], *, overwrite: bool
     ) -> Self:
         """Make an index; one that is overwritten is dropped first."""
-        rows = list(stored_rows(images, version))
-        connection = Connection(Address.parse(path), make=True)
-        records, collection = RecordStore(connection), connection.address.collection
-        records.make_room(overwrite=overwrite)
-        empty = Record(dimension=language.dimension, language=language.fingerprint, facts=(), models={})
-        try:
-            records.make()  # first, so that what a killed process leaves behind is recognised as an index
-            connection.create(collection, FIELDS, "row", width_of(language.dimension))
-            record = empty.extended(images, rows, version, facts)
-            parts = {"record": records.put_record(record, 0), "language": records.put_language(language, 0)}
-            upsert(connection, rows)
-            records.put_head(Head(count=connection.count(collection), writing=False, **parts))
-        except BaseException:
-            with suppress(FactIndexError):
-                records.drop()
-            raise
-        return cls._read(connection)
+        return cls._read(writer.make(Address.parse(path), about, language, parts, overwrite=overwrite))
 
     @classmethod
     def check_place(cls, path: Path | str, *, overwrite: bool) -> None:
@@ -116,9 +105,18 @@ class MilvusStore(Store):
         if address.file is None or address.file.exists():
             RecordStore(Connection(address)).check_place(overwrite=overwrite)
 
+    @classmethod
+    def shown(cls, path: Path | str) -> str:
+        """The address without secrets."""
+        return Address.parse(path).place
+
     def reload(self) -> Self:
         """The newest state."""
         return self._read(self.connection)
+
+    def is_current(self) -> bool:
+        """Whether no one has changed the index since it was opened."""
+        return not self.head.writing and self._records.head().generation == self.head.generation
 
     # What it holds
 
@@ -136,6 +134,20 @@ class MilvusStore(Store):
     def _records(self) -> RecordStore:
         return RecordStore(self.connection)
 
+    def describe(self) -> dict[str, Any]:
+        """The number of changes, the server's version, filter columns, and how the index is searched."""
+        version = "milvus-lite" if self.connection.address.file else str(self.connection.call("get_server_version"))
+        return {
+            "generation": self.head.generation,
+            "server": version,
+            "columns": self._columns,
+            "search": {"kind": "flat" if self._flat else "the server's own"},
+        }
+
+    @property
+    def _columns(self) -> list[str]:
+        return [*BUILT_IN, *sorted(self.record.keys)]
+
     def load_language(self) -> LanguageSpace:
         """The language space saved with the index."""
         return self._records.language(self._records.head())
@@ -148,27 +160,34 @@ class MilvusStore(Store):
         found = self._passing(where)
         if isinstance(found, tuple):
             return as_keys(found)
-        return as_keys(name for batch in self.connection.ids(self.collection, found) for name in batch)
+        batches = self._guard.whole(lambda: list(self.connection.ids(self.collection, found)))
+        return as_keys(itertools.chain.from_iterable(batches))
 
     def _filtered(self, where: Filter | None) -> str | tuple[str, ...]:
         """The expression for images that pass a filter; their ids if there is no such expression."""
         if where is None:
             return ""
-        check_columns(where, [*BUILT_IN, *sorted(self.record.keys)])
-        expression, exact = implied(where)
+        check_columns(where, self._columns)
+        expression, exact = implied(where, substrings=self._substrings)
         if exact:
             return expression
-        passed: list[str] = []
-        for batch in read_all(self.connection, expression, [*BUILT_IN, "texts", "file"]):
+        return self._guard.whole(lambda: tuple(self._tested(where, expression)))
+
+    @cached_property
+    def _substrings(self) -> bool:
+        return self.connection.finds_substrings
+
+    def _tested(self, where: Filter, expression: str) -> Iterator[str]:
+        """The ids of images that pass a filter, tested here, of those that satisfy an expression."""
+        for batch in read_all(self.connection, expression, ITEM):
             good = matching(where, lambda name, rows=batch: column_of(name, rows))  # type: ignore[misc]
-            passed += [row["id"] for row, passes in zip(batch, good, strict=True) if passes]
-        return tuple(passed)
+            yield from (row["id"] for row, passes in zip(batch, good, strict=True) if passes)
 
     def take(self, keys: Keys) -> NDArray[np.float32]:
         """Rows by id, each checked."""
         rows = np.empty((len(keys), width_of(self.about.dimension)), np.float32)
         sums = np.empty(len(keys), np.uint64)
-        for place, row in enumerate(read(self.connection, keys, ["row", "sum"])):
+        for place, row in enumerate(self._search.rows(keys, ["row", "sum"])):
             rows[place], sums[place] = row["row"], int(row["sum"], 16)
         wrong = np.flatnonzero(row_sums(rows) != sums)
         if len(wrong):
@@ -184,7 +203,7 @@ class MilvusStore(Store):
 
     def items(self, keys: Keys) -> list[dict[str, Any]]:
         """Items by id."""
-        return [item_of(row) for row in read(self.connection, keys, [*BUILT_IN, "texts", "file"])]
+        return [item_of(row) for row in self._search.rows(keys, ITEM)]
 
     # Searching
 
@@ -200,13 +219,15 @@ class MilvusStore(Store):
 
     def sweep(self, queries: NDArray[np.float32], count: int, where: Filter | None) -> list[Swept]:
         """For each query the rows of highest inner product, best first."""
-        return self._search.sweep(queries, count, self._expressions(where))
+        expressions = self._expressions(where)
+        return self._guard.whole(lambda: self._search.sweep(queries, count, expressions))
 
     def above(self, query: NDArray[np.float32], least: float, where: Filter | None) -> Keys:
         """The rows whose float32 inner product is at least `least`."""
         if not np.isfinite(least):
             return self.keys(where)
-        return self._search.above(query, least, self._expressions(where))
+        expressions = self._expressions(where)
+        return self._guard.whole(lambda: self._search.above(query, least, expressions))
 
     def _expressions(self, where: Filter | None) -> list[str]:
         """What passes a filter, as one expression per search."""
@@ -219,63 +240,25 @@ class MilvusStore(Store):
 
     def add(self, images: Images, version: Version, facts: Iterable[Fact], language: LanguageSpace) -> None:
         """Store images, replacing those with the same ids."""
-        rows = list(stored_rows(images, version))
-        head = self._records.head()
-        before = self._records.record(head)
-        about = before.about()
-        about.check_addition(self.place, version, language)
-        language.learn_units(self._records.language(head))
-        record = before.extended(images, rows, version, sorted({*about.facts, *facts}))
-        head = self._begin(head, record, language if record.facts != before.facts else None)
-        upsert(self.connection, rows)
-        self._finish(head, record)
+        writer.add(self._records, images, version, facts, language)
 
     def remove(self, ids: Collection[str]) -> int:
         """Remove images; returns how many there were."""
-        wanted = sorted(ids)
-        batches = (one_of(wanted[start : start + BATCH]) for start in range(0, len(wanted), BATCH))
-        found = [row["id"] for chosen in batches for row in self.connection.query(self.collection, chosen, ["id"])]
-        if not found:
-            return 0
-        if len(found) == self.connection.count(self.collection):
-            raise FactIndexError(f"{self.place} would be left without images; drop the collection instead.")
-        head = self._records.head()
-        record = self._records.record(head)
-        head = self._begin(head, record, None)
-        self.connection.delete(self.collection, found)
-        self._finish(head, record)
-        return len(found)
+        return writer.remove(self._records, ids)
 
-    def _begin(self, head: Head, record: Record, language: LanguageSpace | None) -> Head:
-        """Record that a write is in progress, and what the index will know."""
-        generation = head.generation + 1
-        changes: dict[str, Any] = {"generation": generation, "writing": True}
-        changes["record"] = self._records.put_record(record, generation)
-        if language is not None:
-            changes["language"] = self._records.put_language(language, generation)
-        return self._records.put_head(head.model_copy(update=changes))
-
-    def _finish(self, head: Head, record: Record) -> None:
-        """Record that a write is done, and forget models that no image is from any more."""
-        if self._records.head().generation != head.generation:
-            raise FactIndexError(f"{self.place} was written by another process meanwhile; repeat the change.")
-        latest = max(record.models, key=lambda name: record.models[name].number)
-        used = {
-            name: entry
-            for name, entry in record.models.items()
-            if name == latest or self.connection.count(self.collection, f"model == {literal(name)}")
-        }
-        part = self._records.put_record(record.model_copy(update={"models": used}), head.generation + 1)
-        count = self.connection.count(self.collection)
-        changes = {"generation": head.generation + 1, "writing": False, "count": count, "record": part}
-        self._records.put_head(head.model_copy(update=changes))
+    @classmethod
+    def restore(cls, path: Path | str, language: LanguageSpace | None = None) -> list[Item]:
+        """Accept the images that are there: those that the server lost are unknown, and can be added again."""
+        return list(writer.accept(RecordStore(cls._loaded(path))))
 
     def problems(self) -> list[FactIndexError]:
         """An interrupted write, images added or removed behind the index's back, and rows that changed."""
         head = self._records.head()
         record, found, count = self._records.record(head), [], 0
         if head.writing:
-            found.append(FactIndexError(f"A write to {self.place} was interrupted; repeat the change."))
+            found.append(
+                FactIndexError(f"A write to {self.place} is in progress or was interrupted; wait, or repeat it.")
+            )
         for batch in read_all(self.connection, "", ["row", "sum", "model"]):
             count += len(batch)
             sums = row_sums(np.asarray([row["row"] for row in batch], np.float32))

@@ -5,7 +5,8 @@ import random
 
 import numpy as np
 
-from factlearn.retrieval import FactIndex
+from factlearn.facts import FactQuery
+from factlearn.retrieval import FactIndex, Version
 from tests.retrieval.conftest import FACTS, language_space
 
 LANGUAGE = language_space()
@@ -195,3 +196,35 @@ def brute_force(images, queries, weights, passed):
         scores.append(-(np.square(difference).sum(axis=-1) * (mask * weights)).sum(axis=-1))
     worst = np.min(scores, axis=0)
     return sorted(np.flatnonzero(passed), key=lambda place: (-worst[place], images["ids"][place]))
+
+
+def in_two_steps(place, images):
+    """An index of images added in two steps by two versions of the model."""
+    index = make(place, {name: column[:200] for name, column in images.items()})
+    if str(place).startswith("milvus:") and index.store.connection.address.file:  # some in segments, some in memory
+        index.store.connection.call("flush", "pictures")
+    index.add(**{name: column[200:] for name, column in images.items()}, model=Version("m2", "m1"))
+    return index
+
+
+def check_random_queries(both, count, seed):
+    """Random queries give the hits of the folder and the ids of brute force."""
+    in_milvus, in_folder, images = both
+    pick, known = random.Random(seed), described(images)
+    for turn in range(count):
+        queries = [FactQuery(UNITS[turn % len(UNITS)])]
+        if turn % 5 == 0:
+            queries.append(FactQuery(pick.choice(UNITS)))
+        weights = (
+            (1.0, 1.0, 1.0) if pick.random() < 0.4 else tuple(pick.choice([0.5, 1.0, 2.0, 1e-3]) for _ in range(3))
+        )
+        where, says = (None, lambda _: True) if turn % 4 == 0 else random_filter(pick, known)
+        k, offset = pick.choice([1, 5, 10, 40]), pick.choice([0, 0, 3])
+        options = {"also": queries[1:], "weights": weights, "where": where, "offset": offset}
+        hits = in_milvus.query(queries[0], k, **options)
+        assert hits == in_folder.query(queries[0], k, **options), (queries, options)
+        expected = brute_force(images, queries, weights, [says(image) is True for image in known])
+        assert [hit.id for hit in hits] == [images["ids"][place] for place in expected[offset : offset + k]], (
+            queries,
+            options,
+        )

@@ -9,18 +9,19 @@ pytest.importorskip("pymilvus")
 pytest.importorskip("milvus_lite")
 
 from factlearn.errors import FactIndexError
-from factlearn.facts import FactQuery
-from factlearn.retrieval import Version
+from factlearn.retrieval import FactIndex
 from factlearn.retrieval.milvus import client, search, store
 from factlearn.retrieval.milvus.filter import implied
 from factlearn.retrieval.where import parse_filter
-from tests.retrieval.milvus.images import UNITS, brute_force, collection, described, make, random_filter, release
-
-
-@pytest.fixture
-def address(tmp_path):
-    yield f"milvus:{tmp_path}/images.db/pictures"
-    release(tmp_path)
+from tests.retrieval.milvus.images import (
+    check_random_queries,
+    collection,
+    described,
+    in_two_steps,
+    make,
+    random_filter,
+    release,
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,40 +29,9 @@ def both(tmp_path_factory):
     """The same images in Milvus and in a folder, added in two steps by two versions of the model."""
     folder = tmp_path_factory.mktemp("milvus")
     images = collection()
-    first = {name: column[:200] for name, column in images.items()}
-    second = {name: column[200:] for name, column in images.items()}
-    indexes = []
-    for place in (f"milvus:{folder}/images.db/pictures", folder / "index"):
-        index = make(place, first)
-        if index.store.scheme == "milvus":  # some images in segments, some in memory
-            index.store.connection.call("flush", "pictures")
-        index.add(**second, model=Version("m2", "m1"))
-        indexes.append(index)
+    indexes = [in_two_steps(place, images) for place in (f"milvus:{folder}/images.db/pictures", folder / "index")]
     yield (*indexes, images)
     release(folder)
-
-
-def check_random_queries(both, count, seed):
-    """Random queries give the hits of the folder and the ids of brute force."""
-    in_milvus, in_folder, images = both
-    pick, known = random.Random(seed), described(images)
-    for turn in range(count):
-        queries = [FactQuery(UNITS[turn % len(UNITS)])]
-        if turn % 5 == 0:
-            queries.append(FactQuery(pick.choice(UNITS)))
-        weights = (
-            (1.0, 1.0, 1.0) if pick.random() < 0.4 else tuple(pick.choice([0.5, 1.0, 2.0, 1e-3]) for _ in range(3))
-        )
-        where, says = (None, lambda _: True) if turn % 4 == 0 else random_filter(pick, known)
-        k, offset = pick.choice([1, 5, 10, 40]), pick.choice([0, 0, 3])
-        options = {"also": queries[1:], "weights": weights, "where": where, "offset": offset}
-        hits = in_milvus.query(queries[0], k, **options)
-        assert hits == in_folder.query(queries[0], k, **options), (queries, options)
-        expected = brute_force(images, queries, weights, [says(image) is True for image in known])
-        assert [hit.id for hit in hits] == [images["ids"][place] for place in expected[offset : offset + k]], (
-            queries,
-            options,
-        )
 
 
 def test_random_queries_answer_as_the_folder_and_as_brute_force(both):
@@ -94,6 +64,9 @@ def test_what_is_stored_of_images_is_what_the_folder_stores(both):
         return sorted(items, key=lambda item: item["id"])
 
     assert told(in_milvus) == told(in_folder)
+    assert [list(item) for item in told(in_milvus)] == [list(item) for item in told(in_folder)]  # in the same order
+    hits = zip(in_milvus.query("<dog>", 50), in_folder.query("<dog>", 50), strict=True)
+    assert all(list(one.metadata) == list(other.metadata) for one, other in hits)
     order = np.argsort(np.asarray(in_folder.ids, object))
     np.testing.assert_array_equal(in_milvus.vectors, in_folder.vectors[order])
     assert in_milvus.facts == in_folder.facts
@@ -109,6 +82,26 @@ def test_a_filter_on_an_unknown_column_is_refused_as_by_the_folder(both):
             index.query("<dog>", where="colour = 'red'")
         messages.append(str(refused.value))
     assert messages[0] == messages[1]
+
+
+def test_patterns_that_a_server_does_not_know_are_matched_here(both, monkeypatch):
+    in_milvus, in_folder, _ = both
+    monkeypatch.setattr(client.Connection, "finds_substrings", False)
+    in_milvus = FactIndex.open(in_milvus.path)
+    sent, ask = [], client.Connection.query
+
+    def listened(*given, **options):
+        sent.append(given[2])
+        return ask(*given, **options)
+
+    monkeypatch.setattr(client.Connection, "query", listened)
+    for pattern in ("%es%", "%t", "te%", "test", "%"):
+        for where in (f"split like '{pattern}'", f"split not like '{pattern}' or id like '%7%'"):
+            expected = sorted(item["id"] for item in in_folder.items(where))
+            assert [item["id"] for item in in_milvus.items(where)] == expected, where
+            assert in_milvus.query("<dog>", where=where) == in_folder.query("<dog>", where=where)
+    assert not [expression for expression in sent if 'like "%' in expression]
+    assert [expression for expression in sent if 'like "te%"' in expression]
 
 
 def limit_answers(monkeypatch, most):
