@@ -75,15 +75,17 @@ def _four_tasks_table(learned: Mapping[str, Sequence[RunResult]], kind: str) -> 
     title = "Four random tasks, MAP at the end" if kind == "random" else "Four tasks by meaning, MAP at the end"
     note = "exact relevance; mean ± deviation over seeds; the paper: mean over splits"
     if OURS in learned:
-        note += f"; ridge: {_hidden(learned[OURS][0])} of random weights instead of layers that learn"
+        note += f"; ridge: {_hidden(learned[OURS][0])}"
     return PaperTable(title, entries, note=note)
 
 
 def _hidden(result: RunResult) -> str:
     model = result.run.config.model
     if model.random_features:
-        return f"{model.random_features} features"
-    return f"hidden layers {list(model.hidden)}" if model.hidden else "no layer"
+        return f"{model.random_features} random features instead of layers that learn"
+    if model.hidden:
+        return f"hidden layers {list(model.hidden)} of random weights instead of layers that learn"
+    return "no hidden layers"
 
 
 def _four_tasks_statements(outcome: Outcome, learned: Mapping[str, Sequence[RunResult]], kind: str) -> None:
