@@ -1,4 +1,4 @@
-"""Commands for runs learned in closed form (ridge): forgetting on purpose, and merging."""
+"""Commands for runs learned in closed form (ridge): forgetting on purpose, merging, and the other readout."""
 
 from pathlib import Path
 from typing import Annotated
@@ -62,7 +62,23 @@ def merge(
     show(matrix_table(merge_runs(first, second, out).result()))
 
 
+def readout(
+    run: RunArgument,
+    readout: Annotated[str, typer.Argument(metavar="distance|posterior", help="How facts are read out from now on.")],
+    out: Annotated[Path, typer.Option(help="The run to create.")],
+) -> None:
+    """Read the facts of a run out in another way; for runs learned with ridge, whose sums suffice for both."""
+    from factlearn.learning.runs import Run
+
+    opened = Run.open(run)
+    from factlearn.cli.tables.results import matrix_table
+    from factlearn.learning.readouts import read_out
+
+    show(matrix_table(read_out(opened, readout, out).result()))
+
+
 def add_commands(app: typer.Typer) -> None:
     """Make these commands of the command line."""
     app.command()(forget)
     app.command()(merge)
+    app.command()(readout)
