@@ -30,6 +30,7 @@ NodesOption = Annotated[
     typer.Option(min=1, help="Learn on this many machines, each of which runs this command with its own NODE_RANK."),
 ]
 _PARENT_DEATH = 1
+_PER_CORE = 4
 _SECONDS_TO_END = 15.0
 _LOST, _INTERRUPTED = 75, 130
 
@@ -49,6 +50,9 @@ def started_here(devices: int | None, nodes: int | None, how_to_resume: str) -> 
     devices, nodes = devices or 1, nodes or 1
     if devices * nodes == 1:
         return False
+    most = _PER_CORE * (os.cpu_count() or 1)
+    if devices > most:
+        raise RunError(f"--devices {devices} would drown this machine; choose at most {most}, {_PER_CORE} for each core.")
     from factlearn.learning.engine import MEMBER, launched
 
     if MEMBER in os.environ or launched():
