@@ -204,21 +204,26 @@ def make_equal(tensors: Iterable[Tensor]) -> None:
                 torch.distributed.broadcast(tensor, src=0)
 
 
-def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Add up the gradients of all processes; a parameter that no process has a gradient of stays without one."""
+def add_gradients(parameters: Iterable[nn.Parameter], loss: Tensor) -> Tensor:
+    """Add up the gradients of all processes; a parameter that no process has a gradient of stays without one.
+
+    Returns:
+        The sum of the losses, which goes the same way.
+    """
     if _group.count == 1:
-        return
+        return loss
     import torch
 
     learning: Sequence[nn.Parameter] = [parameter for parameter in parameters if parameter.requires_grad]
     parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
     used = torch.tensor([float(p.grad is not None) for p in learning], device=parts[0].device)
-    flat = torch.cat([*(part.flatten() for part in parts), used.to(parts[0].dtype)])
+    flat = torch.cat([*(part.flatten() for part in parts), used.to(parts[0].dtype), loss.view(1)])
     add_up(flat)
-    *summed, used = flat.split([*(p.numel() for p in learning), len(learning)])
+    *summed, used, losses = flat.split([*(p.numel() for p in learning), len(learning), 1])
     for parameter, gradient, users in zip(learning, summed, used.tolist(), strict=True):
         if users:
             parameter.grad = gradient.view_as(parameter)
+    return losses[0].clone()
 
 
 def _reduce(tensor: Tensor, operation: str) -> None:

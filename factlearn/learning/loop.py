@@ -81,19 +81,18 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
                 with fabric.autocast():
                     extra = strategy.extra_loss(learner, batch, outputs)
                 fabric.backward(weight * (loss if extra is None else loss + extra))
-                processes.add_gradients(suffix.parameters())
+                losses.append(processes.add_gradients(suffix.parameters(), weight * loss.detach()))
                 if config.clip_norm is not None:
                     fabric.clip_gradients(module, optimizer, max_norm=config.clip_norm)
                 strategy.after_backward(learner)
                 optimizer.step()
                 optimizer.zero_grad()
                 strategy.after_step(learner)
-                losses.append(weight * loss.detach())
                 advance(1)
                 if stop.asked:
                     keep(epoch, middle_of_epoch(losses, fabric.device))
                     stop.leave()
-            mean = float(processes.total(torch.stack(losses)).mean())
+            mean = float(torch.stack(losses).mean())
             advance(0, note=f"loss {mean:.3f}")
             run.log(event="epoch", stage=number, epoch=epoch + 1, loss=mean)
             if tensorboard:

@@ -167,7 +167,7 @@ def test_gradients_that_no_process_has_stay_missing_and_others_add_up(digits_con
         first.grad = torch.full((2,), rank + 1.0)
         if rank == 1:
             second.grad = torch.ones(2)
-        processes.add_gradients([first, second, third])
+        assert float(processes.add_gradients([first, second, third], torch.tensor(rank + 0.5))) == 2
         assert first.grad.tolist() == [3, 3]
         assert second.grad.tolist() == [1, 1]
         assert third.grad is None
