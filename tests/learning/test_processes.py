@@ -16,6 +16,7 @@ from factlearn.learning.runs import Run, load_run
 from factlearn.lifelong.registry import METHODS
 from factlearn.models.random_layers import share_random_layers
 from tests.learning.helpers import learn, parsed, tensors
+from tests.learning.test_faults import terminate_at
 from tests.learning.test_resume import settings
 from tests.learning.together import LOST, REFUSED, by_slurm, by_torchrun, in_processes, learn_together, train
 
@@ -126,6 +127,21 @@ def learn_and_kill(config, folder, victim, **changes):
         train(checked, folder)
 
     return in_processes(2, checked, work)
+
+
+def test_a_run_that_sigterm_stopped_within_an_epoch_goes_on_with_another_number_of_processes(digits_config, tmp_path):
+    """One process goes on with what two have begun, with the losses of both."""
+    changes = {**QUICK, "training__batch_size": 100}
+    checked = parsed(digits_config, **changes)
+    whole = learn(digits_config, tmp_path / "whole", stop_after=2, **changes)
+
+    def work(rank):
+        with terminate_at(5):
+            train(checked, tmp_path / "cut", stop_after=2)
+
+    assert in_processes(2, checked, work) == [REFUSED, REFUSED]
+    assert len(load_run(tmp_path / "cut").checkpoint(2).middle["losses"]) == 2
+    assert_close_run(whole, learn(digits_config, tmp_path / "cut", resume=True, stop_after=2, **changes))
 
 
 def test_a_process_that_cannot_read_its_images_names_them_and_leaves_nothing_behind(config, manifest, tmp_path, capfd):
