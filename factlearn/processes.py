@@ -223,7 +223,8 @@ def add_gradients(parameters: Iterable[nn.Parameter], loss: Tensor) -> Tensor:
     for parameter, gradient, users in zip(learning, summed, used.tolist(), strict=True):
         if users:
             parameter.grad = gradient.view_as(parameter)
-    return losses[0].clone()
+    found: Tensor = losses[0].clone()
+    return found
 
 
 def _reduce(tensor: Tensor, operation: str) -> None:
