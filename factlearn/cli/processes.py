@@ -52,7 +52,7 @@ def started_here(devices: int | None, nodes: int | None, how_to_resume: str) -> 
         return False
     most = _PER_CORE * (os.cpu_count() or 1)
     if devices > most:
-        raise RunError(f"--devices {devices} would drown this machine; choose at most {most}, {_PER_CORE} for each core.")
+        raise RunError(f"--devices {devices} would drown this machine; choose at most {most}, {_PER_CORE} per core.")
     from factlearn.learning.engine import MEMBER, launched
 
     if MEMBER in os.environ or launched():
