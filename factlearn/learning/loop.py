@@ -90,8 +90,9 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
                 strategy.after_step(learner)
                 losses.append(weight * loss.detach())
                 advance(1)
-                if stop.asked:
+                if stop.agreed():
                     keep(epoch, middle_of_epoch(losses, fabric.device))
+                    processes.wait()  # the first has written it
                     stop.leave()
             mean = float(processes.total(torch.stack(losses)).mean())
             advance(0, note=f"loss {mean:.3f}")
