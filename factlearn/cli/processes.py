@@ -13,11 +13,11 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from factlearn.errors import FactlearnError, ProcessLost, RunError
+from factlearn.errors import FactlearnError, ProcessLost, RunError, StoppedError
 
 DevicesOption = Annotated[
     int | None,
@@ -32,7 +32,7 @@ NodesOption = Annotated[
 _PARENT_DEATH = 1
 _PER_CORE = 4
 _SECONDS_TO_END = 15.0
-_LOST, _INTERRUPTED = 75, 130
+_LOST, _INTERRUPTED, _TERMINATED = 75, 130, 143
 
 
 def started_here(devices: int | None, nodes: int | None, how_to_resume: str) -> bool:
@@ -66,6 +66,7 @@ def started_here(devices: int | None, nodes: int | None, how_to_resume: str) -> 
     with tempfile.TemporaryDirectory() as reports:
         environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port(), **os.environ}
         members = [_start(rank, Path(reports), environment) for rank in range(devices)]
+        _pass_on_sigterm(members)
         try:
             failed = _watch(members)
         except KeyboardInterrupt:
@@ -85,6 +86,17 @@ def _start(rank: int, reports: Path, environment: dict[str, str]) -> subprocess.
     command = [sys.executable, "-c", "from factlearn.cli.processes import member; member()", *sys.argv[1:]]
     # In a session of their own: a Ctrl-C reaches them through this process alone.
     return subprocess.Popen(command, env={**environment, **own}, stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def _pass_on_sigterm(members: list[subprocess.Popen[bytes]]) -> None:
+    """At SIGTERM let the members keep a checkpoint and leave; a second one ends this process, and them with it."""
+
+    def handle(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for member in members:
+            member.send_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, handle)
 
 
 def _free_port() -> str:
@@ -122,7 +134,8 @@ def _reason(
     """The sentence of the process that failed first, or how it ended if it left none."""
     for rank in failed:
         if (reports / str(rank)).is_file():
-            return FactlearnError((reports / str(rank)).read_text(encoding="utf-8"))
+            kind = StoppedError if members[rank].returncode == _TERMINATED else FactlearnError
+            return kind((reports / str(rank)).read_text(encoding="utf-8"))
     culprit = next((rank for rank in failed if members[rank].returncode != _LOST), failed[0])
     code = members[culprit].returncode
     ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
@@ -139,6 +152,8 @@ def member() -> None:
         app()
     except ProcessLost:
         sys.exit(_LOST)
+    except StoppedError as error:
+        _report(str(error), _TERMINATED)
     except FactlearnError as error:
         _report(str(error))
     except SystemExit as stop:
@@ -147,6 +162,6 @@ def member() -> None:
         _report(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
 
 
-def _report(sentence: str) -> None:
+def _report(sentence: str, code: int = 2) -> None:
     Path(os.environ["FACTLEARN_MEMBER"]).write_text(sentence, encoding="utf-8")
-    sys.exit(2)
+    sys.exit(code)

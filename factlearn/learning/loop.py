@@ -89,8 +89,9 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
                 optimizer.zero_grad()
                 strategy.after_step(learner)
                 advance(1)
-                if stop.asked:
+                if stop.agreed():
                     keep(epoch, middle_of_epoch(losses, fabric.device))
+                    processes.wait()  # the first has written it
                     stop.leave()
             mean = float(torch.stack(losses).mean())
             advance(0, note=f"loss {mean:.3f}")

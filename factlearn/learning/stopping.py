@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from factlearn import processes
 from factlearn.errors import StoppedError
 from factlearn.learning.runs import Checkpoint
 
@@ -38,6 +39,12 @@ class Stopping:
             yield
         finally:
             self._looping = False
+
+    def agreed(self) -> bool:
+        """Whether any of the processes that learn together was asked to end, so that all of them leave together."""
+        if processes.count() == 1:
+            return self.asked
+        return bool(processes.largest(torch.tensor([float(self.asked)])))
 
     def leave(self) -> None:
         """End the work.
@@ -70,7 +77,7 @@ def stopping() -> Iterator[Stopping]:
 
 def middle_of_epoch(losses: list[Tensor], device: torch.device) -> dict[str, Tensor]:
     """What an interrupted epoch needs to go on: its losses so far, and where the random numbers stand."""
-    state = {"losses": torch.stack(losses).cpu(), "random": torch.get_rng_state()}
+    state = {"losses": processes.total(torch.stack(losses)).cpu(), "random": torch.get_rng_state()}
     if device.type == "cuda":
         state["random.cuda"] = torch.cuda.get_rng_state(device)
     return state
@@ -80,7 +87,8 @@ def go_on(checkpoint: Checkpoint | None, batches: Iterator[Any], device: torch.d
     """Pass over the batches that an interrupted epoch has learned from; returns their losses."""
     if checkpoint is None or not checkpoint.middle:
         return []
-    losses = list(checkpoint.middle["losses"].to(device))
+    known = checkpoint.middle["losses"].to(device)
+    losses = list(known if processes.first() else torch.zeros_like(known))  # of all processes together
     for _ in losses:
         next(batches)
     torch.set_rng_state(checkpoint.middle["random"])

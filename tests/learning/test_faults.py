@@ -4,6 +4,10 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +23,7 @@ from factlearn.models.inputs import shuffled
 from factlearn.progress import listening
 from tests.learning.helpers import assert_same_run, learn, learn_interrupted, parsed
 
+ROOT = Path(__file__).parents[2]
 QUICK = ("mas", "si", "lwf")
 GRADUAL = [
     pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
@@ -74,6 +79,27 @@ def test_sigterm_outside_the_loop_leaves_at_once(config, tmp_path):
         learn(config, tmp_path / "run")
     run = learn(config, tmp_path / "run", resume=True)
     assert run.finished_stages() == 2
+
+
+@pytest.mark.slow
+def test_two_processes_leave_together_at_sigterm_and_one_resumes_what_they_learned(quick, tmp_path):
+    quick["training"] |= {"epochs": 300, "checkpoint_epochs": 1000}
+    (tmp_path / "config.yaml").write_text(parsed(quick).to_yaml())
+    command = ["train", "config.yaml", "--out", "run", "--devices", "2", "--tasks", "1"]
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from factlearn.cli import main; main()"
+    started = subprocess.Popen([sys.executable, "-c", code, *command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert any("Stage 1" in line for line in started.stderr)
+    time.sleep(1)
+    started.terminate()
+    assert "Stopped by SIGTERM" in started.communicate(timeout=100)[1]
+    assert started.returncode == 143
+    assert Run.open(tmp_path / "run").checkpoint(1).middle
+    whole, cut = (
+        learn(quick, tmp_path / "whole", stop_after=1),
+        learn(quick, tmp_path / "run", resume=True, stop_after=1),
+    )
+    losses = [[line["loss"] for line in run.metrics() if line["event"] == "epoch"] for run in (whole, cut)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
 def test_a_loss_that_is_no_number_names_its_images_and_keeps_the_last_checkpoint(config, tmp_path, monkeypatch):
