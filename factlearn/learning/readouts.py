@@ -8,6 +8,7 @@ from pathlib import Path
 
 from factlearn.errors import RunError
 from factlearn.files import atomic_directory, atomic_write
+from factlearn.learning.config import FactsConfig
 from factlearn.learning.resolving import check_out, closed_form_of, feature_tensors, reopened, solve_stage
 from factlearn.learning.runs import Run
 
@@ -23,7 +24,7 @@ def read_out(run: Run, readout: str, out: Path) -> Run:
     check_out(out)
     if readout not in READOUTS:
         raise RunError(f"There is no readout {readout!r}; choose distance or posterior.")
-    if run.config.learn != "facts":
+    if not isinstance(run.config, FactsConfig):
         raise RunError(f"{run.folder} learned classes; only facts have two readouts.")
     strategy = closed_form_of(run, "another readout")
     if run.config.model.readout == readout:
