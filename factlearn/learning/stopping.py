@@ -77,7 +77,7 @@ def stopping() -> Iterator[Stopping]:
 
 def middle_of_epoch(losses: list[Tensor], device: torch.device) -> dict[str, Tensor]:
     """What an interrupted epoch needs to go on: its losses so far, and where the random numbers stand."""
-    state = {"losses": processes.total(torch.stack(losses)).cpu(), "random": torch.get_rng_state()}
+    state = {"losses": torch.stack(losses).cpu(), "random": torch.get_rng_state()}
     if device.type == "cuda":
         state["random.cuda"] = torch.cuda.get_rng_state(device)
     return state
@@ -87,8 +87,7 @@ def go_on(checkpoint: Checkpoint | None, batches: Iterator[Any], device: torch.d
     """Pass over the batches that an interrupted epoch has learned from; returns their losses."""
     if checkpoint is None or not checkpoint.middle:
         return []
-    known = checkpoint.middle["losses"].to(device)
-    losses = list(known if processes.first() else torch.zeros_like(known))  # of all processes together
+    losses = list(checkpoint.middle["losses"].to(device))
     for _ in losses:
         next(batches)
     torch.set_rng_state(checkpoint.middle["random"])

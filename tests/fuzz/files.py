@@ -314,7 +314,7 @@ def language(raw):
     path = written("language/language.json", raw)
     if not (path.parent / "units.safetensors").exists():
         space = language_space()
-        space.unit("dog")
+        space.embed([Fact("dog")])
         space.save(folder("language-seed"))
         shutil.copyfile(path.parents[1] / "language-seed" / "units.safetensors", path.parent / "units.safetensors")
     LanguageSpace.load(path.parent).unit("dog")
