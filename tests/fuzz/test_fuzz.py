@@ -8,7 +8,9 @@ from tests.fuzz.parsers import PARSERS, Parser, fuzz
 SLOW = ("runs", "index files", "backups", "sentences", "torch")
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name.startswith(SLOW) else name for name in PARSERS]
+)
 def test_damaged_input_is_read_or_refused_and_nothing_else(name, cache):
     result = fuzz(PARSERS[name], 6 if name.startswith(SLOW) else 30, seed=1)
     assert not result.failures

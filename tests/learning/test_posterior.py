@@ -21,11 +21,16 @@ def posterior(config):
     return config
 
 
+IN_CI = ("finetune", "mas", "ridge", "drift", "joint")
+
+
 def settings(name):
     return {"name": name, **QUICK.get(name, {})}
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name", [name if name in IN_CI else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
+)
 def test_every_method_learns_with_the_posterior_readout_and_resumes_bit_for_bit(posterior, tmp_path, name):
     whole = learn(posterior, tmp_path / "whole", strategy=settings(name))
     assert whole.result().final.map_all > 0

@@ -10,6 +10,7 @@ from factlearn.errors import FactlearnError, RunError
 from factlearn.evaluation.scoring import fact_scores
 from factlearn.facts import Fact
 from factlearn.learning.held_out import calibration_of
+from factlearn.learning.storage import read_sealed, write_sealed
 from tests.learning.helpers import learn
 
 
@@ -48,7 +49,7 @@ def test_facts_of_an_image_are_ranked_by_calibrated_evidence_with_none_of_these_
 
 def test_a_run_without_held_out_photos_gives_scores_and_no_probability(run, manifest):
     record = run.stage_folder(2) / "stage.json"
-    record.write_text(json.dumps({**json.loads(record.read_text()), "calibration": None}))
+    write_sealed(record, {**read_sealed(record), "calibration": None})
     (guess,) = run.predict([manifest.parent / "0-8.png"])
     assert guess.measure == "score"
     assert guess.value < 0

@@ -12,6 +12,7 @@ from factlearn.evaluation.facts import FactEvaluation
 from factlearn.learning.classes import test_predictions as predictions_of
 from factlearn.learning.facts import test_vectors as vectors_of
 from factlearn.learning.results import load_model, load_result
+from factlearn.learning.storage import read_sealed, write_sealed
 from tests.learning.helpers import learn
 
 
@@ -117,7 +118,7 @@ def test_what_is_not_finished_or_damaged_is_one_sentence(digits_config, tmp_path
         load_result(tmp_path)
     record = run.stage_folder(1) / "stage.json"
     text = record.read_text()
-    record.write_text(text.replace('"accuracy"', '"inaccuracy"'))
+    write_sealed(record, json.loads(json.dumps(read_sealed(record)).replace('"accuracy"', '"inaccuracy"')))
     with pytest.raises(RunError, match=r"damaged .*--fresh"):
         run.result()
     assert 0 <= run.result(fresh=True).final.average <= 1

@@ -29,6 +29,7 @@ def test_runs_that_are_killed_end_bit_identical(small):
     assert finished
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_run_survives_errors_at_any_of_its_write_calls(small):
     done, outcomes = small.fail_in_turn((Mode.FAIL_FROM, Mode.KILL_AFTER), step=120)
@@ -43,6 +44,7 @@ def test_an_index_survives_errors_at_any_of_its_write_calls(forks, tmp_path):
     assert outcomes[2] + outcomes[-signal.SIGKILL] > 4
 
 
+@pytest.mark.slow
 def test_sigterm_ends_training_with_one_sentence_and_a_run_that_resumes(small):
     code = small.terminate(small.seconds / 2)
     assert code in (143, 0)

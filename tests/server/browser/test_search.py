@@ -162,7 +162,9 @@ def test_the_models_line_shows_once_scrolling_reaches_it(crowded_service, open_p
     page = open_page(crowded_service, RIDING_LINK)
     expect(page.locator(".card[data-id]").nth(47)).to_be_attached()
     expect(page.locator(".cut")).to_be_hidden()
-    for _ in range(8):
+    for _ in range(60):
+        if page.locator(".cut").is_visible():
+            break
         page.mouse.wheel(0, 20_000)
         page.wait_for_timeout(200)
     expect(page.locator(".cut")).to_contain_text("Below here the model sees other facts")
