@@ -16,6 +16,7 @@ from factlearn.indexing.versions import run_of, version_of
 from factlearn.indexing.workers import LocalWorkers, Vectors, Work, Workers, embed_by
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
+from factlearn.lifelong.allocator import freed_memory_kept
 from factlearn.models.inference import embed_images, embed_inputs
 from factlearn.models.inputs import open_inputs
 from factlearn.models.network import TwoPartModel
@@ -91,7 +92,7 @@ class Embedder:
         """Vectors and positions of the images that can be decoded; each of the others is named in one line."""
         skipped: list[ImageError] = []
         try:
-            with progress("embedding images", len(paths)) as advance:
+            with freed_memory_kept(), progress("embedding images", len(paths)) as advance:
                 return embed_images(
                     self.model,
                     paths,

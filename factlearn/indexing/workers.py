@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from factlearn.errors import FactIndexError, ImageError
 from factlearn.learning.results import load_model
 from factlearn.learning.runs import Run
+from factlearn.lifelong.allocator import keep_freed_memory
 from factlearn.models.inference import embed_images
 
 Vectors = NDArray[np.float32]
@@ -77,6 +78,7 @@ class Model:
         import torch
 
         torch.set_num_threads(work.threads)
+        keep_freed_memory()
         self.work = work
         self.model = load_model(Run.open(work.folder), work.stage)
 

@@ -1,4 +1,4 @@
-"""Keep freed memory in the process, which makes training on a CPU faster.
+"""Keep freed memory in the process, which makes training and embedding on a CPU faster.
 
 glibc returns every large block to the system when it is freed. A training step allocates and frees hundreds of
 megabytes of gradients and activations, and having the system clear those pages again takes as long as the arithmetic.
