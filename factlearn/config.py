@@ -44,9 +44,12 @@ def located(value: Any, info: ValidationInfo) -> Any:
     """
     if not isinstance(value, str | Path):
         return value
-    path = Path(value).expanduser()
-    beside = (info.context or {}).get("folder", Path()) / path
-    return (beside if beside.exists() else path).resolve()
+    try:
+        path = Path(value).expanduser()
+        beside = (info.context or {}).get("folder", Path()) / path
+        return (beside if beside.exists() else path).resolve()
+    except (OSError, RuntimeError) as error:  # a name that is too long, a home that nobody has
+        raise ValueError(f"{str(value)[:60]!r} cannot be a path ({error.args[-1]})") from error
 
 
 def located_file(*suffixes: str) -> BeforeValidator:

@@ -184,4 +184,6 @@ class Record:
                     edited.add(path)
             except OSError:
                 gone.add(path)
+            except (KeyError, ValueError) as error:
+                raise RunError(f"{self.folder} is damaged ({error}); restore the run from a backup.") from error
         return gone, edited

@@ -186,7 +186,7 @@ class Run:
 
     def additions(self) -> list[str]:
         """The names of the tasks that were added to the run, in the order in which they were added."""
-        found = [name for name in self.task_names() if (self.addition_folder(name) / "about.json").is_file()]
+        found = [name for name in self.task_names() if os.path.isfile(self.addition_folder(name) / "about.json")]
         return sorted(found, key=lambda name: int(read_sealed(self.addition_folder(name) / "about.json")["number"]))
 
     @cached_property
@@ -283,7 +283,11 @@ class Run:
 
     def stage(self, stage: int) -> dict[str, Any]:
         """What was recorded of a finished stage."""
-        return read_sealed(self.stage_folder(stage) / "stage.json")
+        file = self.stage_folder(stage) / "stage.json"
+        record = read_sealed(file)
+        if not isinstance(record.get("tasks"), list):
+            raise RunError(f"{file} is damaged (it names no tasks); train the run again.")
+        return record
 
     def finish_stage(
         self,
