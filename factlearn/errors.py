@@ -25,6 +25,10 @@ class ImageError(FactlearnError):
     """An image that cannot be decoded safely."""
 
 
+class StorageError(FactlearnError):
+    """Object storage that cannot be asked, or does not give what it was asked for."""
+
+
 class ConfigError(FactlearnError):
     """A configuration that does not say something runnable."""
 

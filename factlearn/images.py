@@ -1,6 +1,5 @@
 """The one image decoder: any image becomes 8-bit RGB, upright, on white, or an error that names the file."""
 
-import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from factlearn.errors import DatasetError, ImageError
+from factlearn import places
+from factlearn.errors import DatasetError, ImageError, StorageError
 
 DEFAULT_MAX_PIXELS = 120_000_000
 SUFFIXES = frozenset({
@@ -39,14 +39,17 @@ def load_image(path: Path | str, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Ima
     Raises:
         ImageError: if the file is missing, unreadable, not an image, truncated, or larger than `max_pixels`
             (checked from the header, before anything is decoded).
+        StorageError: if it lies in object storage that cannot be asked, which says nothing about the image.
     """
     path = Path(path)
     try:
-        with open(path, "rb") as stream, warnings.catch_warnings():
+        with places.open_file(path) as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns about large images and odd metadata; we check ourselves
             return _decode(stream, path, max_pixels)
-    except ImageError:
+    except (ImageError, StorageError):
         raise
+    except DatasetError as error:  # the tar that it is in
+        raise ImageError(str(error)) from error
     except FileNotFoundError:
         raise ImageError(f"The image {path} does not exist.") from None
     except IsADirectoryError:
@@ -65,7 +68,7 @@ def _decode(stream: object, path: Path, max_pixels: int) -> Image.Image:
     try:
         image = Image.open(stream, formats=_FORMATS)  # type: ignore[arg-type]
     except UnidentifiedImageError:
-        what = "is empty (0 bytes)" if path.stat().st_size == 0 else "is not an image of a known format"
+        what = "is empty (0 bytes)" if places.status(path).size == 0 else "is not an image of a known format"
         raise ImageError(f"The file {path} {what}.") from None
     width, height = image.size
     if width * height > max_pixels:
@@ -114,6 +117,8 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 def find_images(folder: Path | str, *, on_error: Callable[[OSError], None] | None = None) -> list[Path]:
     """Every image below a folder, by suffix, sorted by path; hidden files and folders are skipped.
 
+    The folder may be a tar, or an address in object storage. Where it holds tars and no image, theirs are found.
+
     Args:
         on_error: called for each folder below that cannot be read, which is then left out.
 
@@ -121,18 +126,21 @@ def find_images(folder: Path | str, *, on_error: Callable[[OSError], None] | Non
         DatasetError: if the folder is missing, unreadable, or holds no image.
     """
     folder = Path(folder)
-    if not folder.is_dir():
+    if not places.is_folder(folder):
         raise DatasetError(f"The image folder {folder} {'is not a folder' if folder.exists() else 'does not exist'}.")
 
     def refuse(error: OSError) -> None:
         raise DatasetError(f"The folder {error.filename} cannot be read: {error.strerror}.") from error
 
-    found: list[Path] = []
-    for where, folders, files in os.walk(folder, onerror=on_error or refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            Path(where, name) for name in files if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
-        ]
+    below = [path for path in places.files_below(folder, on_error or refuse) if _is_image(path) or places.is_tar(path)]
+    found = [path for path in below if _is_image(path)]
+    if not found:  # then the tars are the images' place, not a copy of them
+        found = [path for tar in below for path in places.files_below(tar, on_error or refuse) if _is_image(path)]
     if not found:
-        raise DatasetError(f"The folder {folder} holds no images ({', '.join(sorted(SUFFIXES))}).")
+        where = places.written(folder) if places.is_remote(folder) else folder
+        raise DatasetError(f"The folder {where} holds no images ({', '.join(sorted(SUFFIXES))}).")
     return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "factlearn"
 ROOT_MODULES = {"__init__", "config", "errors", "facts", "files", "images", "language", "processes", "progress"}
 ROOT = "root modules"
 LAYERS = (
-    {ROOT, "assets"},
+    {ROOT, "assets", "places"},
     {"data", "models", "lifelong", "evaluation"},
     {"retrieval", "learning"},
     {"indexing"},
@@ -20,11 +20,13 @@ LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 SAME_LAYER = {
     (ROOT, "assets"): "the language space finds its word vectors by an asset's name",
     ("assets", ROOT): "assets are written, checked and decoded as all files are",
+    (ROOT, "places"): "the one decoder opens a file wherever it lies",
+    ("places", ROOT): "what cannot be read is told by the same errors",
     ("cli", "server"): "the command `serve` starts it",
     ("data", "models"): "the paper's datasets are read through the one door to torchvision",
 }
 DOOR_TO_TORCHVISION = "factlearn.models.vision"
-RETRIEVAL_MAY_IMPORT = {ROOT, "evaluation"}
+RETRIEVAL_MAY_IMPORT = {ROOT, "evaluation", "places"}
 
 
 def part_of(module):

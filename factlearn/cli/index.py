@@ -35,7 +35,7 @@ def build(
     run: RunArgument,
     out: Annotated[str, typer.Option(help="The index to make, such as indexes/photos or milvus://host:port/photos.")],
     images: Annotated[
-        str, typer.Option(help="A folder, a manifest, or the run's own images: test, train or all.")
+        str, typer.Option(help="A folder, a tar, s3://…, a manifest, or the run's own images: test, train or all.")
     ] = "test",
     stage: StageOption = None,
     skip_unreadable: SkipOption = False,
@@ -74,7 +74,7 @@ def build(
 @app.command()
 def add(
     index: IndexArgument,
-    images: Annotated[str, typer.Argument(help="A folder, a manifest, an image, or test, train or all of the run.")],
+    images: Annotated[str, typer.Argument(help="A folder, a tar, s3://…, a manifest, an image, or the run's test, train or all.")],
     run: RunOption = None,
     stage: StageOption = None,
     skip_unreadable: SkipOption = False,
@@ -112,6 +112,7 @@ def remove(
     missing: Annotated[bool, typer.Option("--missing", help="Images whose files are gone.")] = False,
 ) -> None:
     """Remove images from an index."""
+    from factlearn import places
     from factlearn.errors import FactIndexError
     from factlearn.retrieval import FactIndex
 
@@ -123,7 +124,7 @@ def remove(
     if unknown:
         raise FactIndexError(f"{opened.path} holds no image {unknown[0]!r}.")
     if missing:
-        chosen |= {item["id"] for item in opened.items() if not Path(item["path"]).is_file()}
+        chosen |= {item["id"] for item in opened.items() if places.is_gone(item["path"])}
     count = opened.remove(chosen, pattern=pattern, where=where)
     print(f"{opened.path}: {count} removed, {len(opened)} images left")
 

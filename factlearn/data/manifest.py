@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
+from factlearn import places
 from factlearn.config import Located
 from factlearn.data.checking import listed, readable
 from factlearn.data.registry import FactSourceConfig, source
@@ -156,7 +157,7 @@ class _Reader:
         self._places[key] = row.place
         metadata = {key: value for key, value in values.items() if key not in COLUMNS}
         if known is None:
-            self.samples[key[0]] = Sample(key[0], self._root / name, fact, split, metadata)
+            self.samples[key[0]] = Sample(key[0], self._at(name), fact, split, metadata)
         else:
             self.samples[key[0]] = known.showing({**known.labels, fact: metadata})
 
@@ -180,18 +181,21 @@ class _Reader:
             self._facts[units] = Fact(*units)
         return self._facts[units]
 
+    def _at(self, name: str) -> Path:
+        return Path(name) if places.is_remote(name) else self._root / name
+
     def _portable(self, name: str) -> str:
         """A path written on Windows, unless there is a file whose name has backslashes."""
-        if "\\" not in name or os.path.lexists(self._root / name):
+        if "\\" not in name or os.path.lexists(self._at(name)):
             return name
         return name.replace("\\", "/")
 
     def _missing(self, name: str) -> str:
         """What is wrong with the image file, if anything; looked up once per file."""
         if name not in self._absent:
-            path = self._root / name
+            path = self._at(name)
             try:
-                regular = path.is_file()
+                regular = places.is_file(path)
             except (OSError, ValueError):  # a name too long, or with a NUL
                 regular = False
             what = "is not a file" if os.path.lexists(path) else "does not exist"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from factlearn import places
 from factlearn.errors import DatasetError
 from factlearn.facts import Fact
 from factlearn.files import fingerprint
@@ -127,6 +128,6 @@ class FactDataset:
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return places.status(path).size
     except OSError as error:
         raise DatasetError(f"The image {path} cannot be read any more: {error.strerror}.") from error

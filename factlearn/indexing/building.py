@@ -1,6 +1,5 @@
 """Building fact indexes with a run's model, and adding images to them."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from factlearn import places
 from factlearn.data.checking import check_readable, listed
 from factlearn.data.rows import MANIFEST_SUFFIXES
 from factlearn.data.samples import FactDataset, Sample
@@ -29,21 +29,26 @@ _COMMIT_EVERY = PIECE
 
 
 def open_images(run: Run, images: str) -> FactDataset:
-    """The images to index: the run's own (`test`, `train`, `all`), a folder, a manifest, or one image."""
+    """The images to index: the run's own (`test`, `train`, `all`), a folder, tars, a manifest, or one image.
+
+    A folder and an image may also lie in object storage.
+    """
     if images in OWN_IMAGES:
         whole: FactDataset = run.data  # what was added to the run later included
         remaining = replace(whole, samples=tuple(run.images.remaining(whole.samples)))
         return remaining if images == "all" else remaining.of_split(images)
-    path = Path(os.path.abspath(Path(images).expanduser()))
-    if path.is_dir():
-        from factlearn.data.unlabelled import folder_dataset
+    from factlearn.data.unlabelled import folder_dataset, tars_dataset
 
+    if tars := places.expand(images):
+        return tars_dataset(tars)
+    path = places.absolute(images)
+    if places.holds_files(path):
         return folder_dataset(path)
     if path.suffix.lower() in MANIFEST_SUFFIXES:
         from factlearn.data.manifest import read_manifest
 
         return read_manifest(path)
-    if path.is_file():
+    if places.is_file(path):
         return FactDataset(path.parent.resolve().name, (Sample(path.name, path),))
     raise DatasetError(f"There is no folder {images}; give a folder, a manifest, or one of {', '.join(OWN_IMAGES)}.")
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from factlearn import places
 from factlearn.data.samples import Sample
-from factlearn.files import sha256_file
+from factlearn.errors import DatasetError
 from factlearn.retrieval.items import facts_of, labels_of, metadata_of
 
 Item = Mapping[str, Any]
@@ -20,8 +21,12 @@ FileFacts = dict[str, str]
 
 def file_facts(path: Path) -> FileFacts:
     """Size, mtime and hash, to detect changes."""
-    status = path.stat()
-    return {"bytes": str(status.st_size), "modified": str(status.st_mtime_ns), "sha256": sha256_file(path)}
+    return {**_times(path), "sha256": places.content_key(path)}
+
+
+def _times(path: Path) -> FileFacts:
+    status = places.status(path)
+    return {"bytes": str(status.size), "modified": str(status.modified)}
 
 
 def sample_of(item: Item) -> Sample:
@@ -39,7 +44,7 @@ def place_of(item: Item) -> str:
 
 def is_gone(item: Item) -> bool:
     """Whether an indexed image is no longer where it was."""
-    return not os.path.isfile(item["path"])
+    return places.is_gone(item["path"])
 
 
 @dataclass
@@ -110,7 +115,7 @@ class _Matching:
         """First by path; what is left over by content, once it is known which items still stand."""
         left: list[tuple[Sample, Item | None]] = []
         for sample in samples:
-            here = self.at.get(os.path.normpath(sample.path.absolute()), [])
+            here = self.at.get(os.path.normpath(places.written(sample.path)), [])
             if self._read(sample.path, here):
                 for each, item in _labelled(sample, here):
                     if item is not None and self._stands(each, item):
@@ -131,12 +136,14 @@ class _Matching:
             return True
         try:
             str(path).encode()
-            status = path.stat()
-            times = {"bytes": str(status.st_size), "modified": str(status.st_mtime_ns)}
+            times = _times(path)
             same = next((item for item in here if item["sha256"] and times.items() <= item.items()), None)
-            found.files[path] = {**times, "sha256": same["sha256"] if same else sha256_file(path)}
+            found.files[path] = {**times, "sha256": same["sha256"] if same else places.content_key(path)}
         except UnicodeEncodeError:
             found.failed[path] = "its name is not Unicode text; rename it"
+            return False
+        except DatasetError as error:  # the tar that it is in
+            found.failed[path] = str(error).rstrip(".")
             return False
         except OSError as error:
             found.failed[path] = error.strerror or str(error)
@@ -192,7 +199,7 @@ class _Matching:
     def _move(self, sample: Sample, item: Item) -> None:
         _, mark, label = item["id"].partition("#<")  # how manifests name an image's further facts
         name = sample.id if mark in sample.id else sample.id + mark + label
-        path = str(sample.path.absolute())
+        path = places.written(sample.path)
         self.found.rewrites[item["id"]] = {"id": name, "path": path, **self.found.files[sample.path]}
 
     def _name_moved(self) -> None:
@@ -217,7 +224,7 @@ class _Matching:
 
     def _free(self, name: str, path: Path) -> str:
         """The image's own id, or with its folder's name, or its whole path, where another image has it."""
-        place = str(path.absolute())
+        place = places.written(path)
         choices = (name, f"{self.source}/{name}", place, f"{place}#{len(self.taken)}")
         chosen = next(choice for choice in choices if choice not in self.taken)
         self.taken.add(chosen)

@@ -4,14 +4,15 @@ Everything is written through the store's own commits, in an order that a kill c
 that moved, then new and changed images, last the removal of what is gone. Syncing again finishes the job.
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from factlearn import places
 from factlearn.data.checking import problems_of
 from factlearn.data.samples import Sample
+from factlearn.data.unlabelled import samples_below
 from factlearn.errors import FactIndexError
 from factlearn.images import find_images
 from factlearn.indexing.building import add_samples, rewrite_items
@@ -87,14 +88,14 @@ def sync(
         DatasetError: if the folder is missing or holds no image; nothing is removed then.
         FactIndexError: if no image would be left, or the run's model is foreign to the index.
     """
-    root = Path(os.path.abspath(Path(folder).expanduser()))
+    root = places.absolute(folder)
     closed: list[Path] = []
     paths = find_images(root, on_error=lambda error: _closed(error, closed))
     items = index.items()
-    matched = match(items, (Sample(path.relative_to(root).as_posix(), path) for path in paths), root.name)
+    matched = match(items, samples_below(root, paths), root.name)
     for path, reason in matched.failed.items():
         say(f"Failed: {path}: {reason}.")
-    gone = _gone(items, root, closed) | matched.outdated
+    gone = _gone(items, root, closed, {str(path) for path in paths}) | matched.outdated
     embedded: list[Sample] = []
     rewrite_items(index, matched.rewrites)
     if fresh := _worth_a_model(matched.fresh):
@@ -123,9 +124,10 @@ def _closed(error: OSError, closed: list[Path]) -> None:
     say(f"Failed: the folder {error.filename}: {error.strerror}; its images are kept as they are.")
 
 
-def _gone(items: Iterable[Item], root: Path, closed: Iterable[Path]) -> set[str]:
-    """The images below a folder that are no longer there."""
-    inside = [item for item in items if Path(place_of(item)).is_relative_to(root) and is_gone(item)]
+def _gone(items: Iterable[Item], root: Path, closed: Iterable[Path], found: set[str]) -> set[str]:
+    """The images below a folder that are no longer there; a store's listing is all that says so of an object."""
+    below = [item for item in items if Path(place_of(item)).is_relative_to(root)]
+    inside = [item for item in below if (place_of(item) not in found if places.is_remote(root) else is_gone(item))]
     hidden = [*closed]
     return {item["id"] for item in inside if not any(Path(place_of(item)).is_relative_to(path) for path in hidden)}
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from factlearn import places
 from factlearn.data.checking import check_readable
 from factlearn.errors import ImageError, RunError
 from factlearn.evaluation.answers import NONE
@@ -79,7 +80,7 @@ def predict(
     learned = list(run.stage(stage)["tasks"])
     if task is not None and task not in learned:
         raise RunError(f"{run.folder} has not learned a task {task!r}; it has learned {', '.join(learned)}.")
-    paths = [path for each in images for path in (find_images(each) if each.is_dir() else [each])]
+    paths = [path for each in images for path in (find_images(each) if places.holds_files(each) else [each])]
     skipped: list[ImageError] = []
     guess = _facts if run.config.learn == "facts" else _classes
     try:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from factlearn import places
 from factlearn.data.classes import ClassSequence, ClassTask, Pictures
 from factlearn.data.samples import FactDataset, Sample
 from factlearn.errors import DatasetError, RunError
@@ -30,9 +31,11 @@ _EDGE_BYTES = 1 << 16
 
 
 def photo_checksum(path: Path) -> str:
-    """A checksum of a photo's size and both ends, which is all of most photos."""
-    size = path.stat().st_size
-    with open(path, "rb") as stream:
+    """A checksum of a photo's size and both ends, which is all of most photos; of an object, what its store gives."""
+    if places.is_remote(path):
+        return places.content_key(path)
+    size = places.status(path).size
+    with places.open_file(path) as stream:
         head = stream.read(_EDGE_BYTES)
         stream.seek(max(len(head), size - _EDGE_BYTES))
         return fingerprint(size, head, stream.read())
@@ -49,10 +52,10 @@ def rows_of(data: Data) -> list[Row]:
     for row in rows:
         path = Path(row["path"])
         try:
-            status = path.stat()
-            mark = {"bytes": status.st_size, "modified": status.st_mtime_ns, "checksum": photo_checksum(path)}
+            status = places.status(path)
+            mark = {"bytes": status.size, "modified": status.modified, "checksum": photo_checksum(path)}
         except OSError as error:
-            raise DatasetError(f"The image {path} cannot be read: {error.strerror}.") from error
+            raise DatasetError(f"The image {row['path']} cannot be read: {error.strerror or error}.") from error
         marked.append({**row, **mark})
     return marked
 
@@ -62,7 +65,7 @@ def _fact_rows(data: FactDataset) -> Iterator[Row]:
         labels: list[tuple[Fact | None, Mapping[str, str]]] = [*sample.labels.items()] or [(None, sample.metadata)]
         for fact, metadata in labels:
             units = {unit: getattr(fact, unit) if fact else "" for unit in UNIT_NAMES}
-            path = str(sample.path.absolute())
+            path = places.written(sample.path)
             yield {"path": path, "split": sample.split, **units, "id": sample.id, "metadata": dict(metadata)}
 
 
@@ -71,7 +74,7 @@ def _class_rows(data: ClassSequence) -> Iterator[Row]:
         for side in ("train", "test"):
             examples = getattr(task, side)
             for path, label in zip(examples.paths, examples.labels.tolist(), strict=True):
-                row = {"path": str(path.absolute()), "split": side, "task": task.name, "class": task.classes[label]}
+                row = {"path": places.written(path), "split": side, "task": task.name, "class": task.classes[label]}
                 yield {**row, "id": class_photo_id(task.name, path, examples.root)}
 
 
@@ -136,9 +139,9 @@ class Record:
         except (OSError, ValueError) as error:
             raise RunError(f"{folder} is damaged ({error}); restore the run from a backup.") from error
 
-    def moved(self, places: dict[str, Path]) -> "Record":
+    def moved(self, found: dict[str, Path]) -> "Record":
         """The record with photos at the places where their source has them now, by id."""
-        rows = [{**row, "path": str(places.get(photo_id(row), row["path"]))} for row in self.rows]
+        rows = [{**row, "path": str(found.get(photo_id(row), row["path"]))} for row in self.rows]
         return Record(self.folder, self.about, rows)
 
     @cached_property
@@ -177,10 +180,10 @@ class Record:
         for row in self.rows:
             path = Path(row["path"])
             try:
-                status = path.stat()
-                if (status.st_size, status.st_mtime_ns) == (row["bytes"], row["modified"]):
+                status = places.status(path)
+                if (status.size, status.modified) == (row["bytes"], row["modified"]):
                     continue
-                if status.st_size != row["bytes"] or photo_checksum(path) != row["checksum"]:
+                if status.size != row["bytes"] or photo_checksum(path) != row["checksum"]:
                     edited.add(path)
             except OSError:
                 gone.add(path)

@@ -22,9 +22,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from factlearn import processes
+from factlearn import places, processes
 from factlearn.errors import RunError
-from factlearn.files import atomic_write, fingerprint, sha256_file, write_json
+from factlearn.files import atomic_write, fingerprint, write_json
 from factlearn.models.decoding import image_batches
 from factlearn.models.network import FrozenPart, TwoPartModel
 from factlearn.models.preprocess import PLAIN, Preprocess, View
@@ -88,7 +88,7 @@ class ActivationStore:
 
     def _image_key(self, path: Path) -> str:
         if path not in self._keys:
-            self._keys[path] = sha256_file(path)
+            self._keys[path] = places.content_key(path)
         return self._keys[path]
 
     def _read(self, store: Path) -> tuple[list[str], dict[str, tuple[int, int]]]:

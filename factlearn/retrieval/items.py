@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from factlearn import places
 from factlearn.errors import FactIndexError
 from factlearn.facts import Fact
 
@@ -103,7 +104,7 @@ class Images:
         labels = [labels_of([fact] if isinstance(fact, Fact) else fact or []) for fact in facts]
         columns: dict[str, list[Any]] = {
             "id": list(self.ids),
-            "path": [str(Path(path).absolute()) for path in self.paths],  # found from any working directory
+            "path": [places.written(path) for path in self.paths],  # found from any working directory
             "fact": [each.get("fact") for each in labels],
             **({FACTS: [each.get(FACTS) for each in labels]} if any(FACTS in each for each in labels) else {}),
             **{name: [file.get(name) for file in files] for name in FILE},

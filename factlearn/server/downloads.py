@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import IO, Any
 
-from factlearn.errors import FactIndexError
+from factlearn import places
+from factlearn.errors import FactIndexError, FactlearnError
 from factlearn.retrieval.items import metadata_of
 
 MEDIA = {"csv": "text/csv; charset=utf-8", "json": "application/json", "zip": "application/zip"}
@@ -76,10 +77,11 @@ def _content(item: Mapping[str, Any], most: int) -> bytes | None:
     if not expected:
         return None
     try:
-        with open(item["path"], "rb") as stream:
+        with places.open_file(item["path"]) as stream:
             content = stream.read(most + 1)
-    except (OSError, ValueError):
+        unchanged = places.is_remote(item["path"]) and places.content_key(item["path"]) == expected
+    except (OSError, ValueError, FactlearnError):
         return None
     if len(content) > most:
         raise FactIndexError(f"The images have more than {_MOST_BYTES:,} bytes together; choose fewer.")
-    return content if hashlib.sha256(content).hexdigest() == expected else None
+    return content if unchanged or hashlib.sha256(content).hexdigest() == expected else None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from factlearn import places
 from factlearn.errors import RunError
 from factlearn.facts import Fact
 from factlearn.files import atomic_directory
@@ -56,12 +57,17 @@ def _free_places(folder: Path) -> Iterator[Path]:
 
 def _linked(images: Sequence[Path], folder: Path) -> Path:
     """A folder of links to the images, which later tasks of the new run are measured on as well."""
-    missing = [path for path in images if not path.is_file()]
+    missing = [path for path in images if places.is_gone(path)]
     if missing:
         raise RunError(f"The image {missing[0]} is no longer where it was indexed.")
     with atomic_directory(folder) as made:
         for number, path in enumerate(images):
-            (made / f"{number:05d}{path.suffix}").symlink_to(path.absolute())
+            link = made / f"{number:05d}{path.suffix}"
+            if path.is_file():
+                link.symlink_to(path.absolute())
+            else:  # in a tar or in object storage
+                with places.open_file(path) as stream:
+                    link.write_bytes(stream.read())
     return folder
 
 
@@ -118,6 +124,7 @@ def _pictures_of(run: "Run") -> dict[Fact, list[Path]]:
     """A few training images of each fact that are still there."""
     found: dict[Fact, list[Path]] = {}
     for sample in run.data.of_split("train").samples:
-        if sample.fact is not None and len(found.setdefault(sample.fact, [])) < _PER_FACT and sample.path.is_file():
-            found[sample.fact].append(sample.path)
+        kept = [] if sample.fact is None else found.setdefault(sample.fact, [])
+        if sample.fact is not None and len(kept) < _PER_FACT and places.is_file(sample.path):
+            kept.append(sample.path)
     return {fact: paths for fact, paths in sorted(found.items()) if paths}

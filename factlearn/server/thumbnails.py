@@ -1,11 +1,11 @@
 """Small versions of indexed pictures, decoded by a worker and kept in memory."""
 
 import hashlib
-import os
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from factlearn import places
 from factlearn.errors import FactlearnError
 from factlearn.server.problems import ServiceError, busy
 from factlearn.server.settings import Limits
@@ -41,10 +41,10 @@ class Thumbnails:
             ServiceError: if the file is gone.
         """
         try:
-            status = os.stat(path)
-        except (OSError, ValueError):
+            version = "" if places.is_remote(path) else str(places.status(path))  # a store would be waited for
+        except (OSError, ValueError, FactlearnError):
             raise ServiceError(404, "The picture's file is no longer where it was indexed.") from None
-        about = f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0{size}\0{webp}"
+        about = f"{path}\0{version}\0{size}\0{webp}"
         return f'"{hashlib.sha256(about.encode("utf-8", "surrogateescape")).hexdigest()[:24]}"'
 
     async def get(self, path: str, size: int, webp: bool) -> Thumbnail:

@@ -19,6 +19,7 @@ from factlearn.assets.weights import OfUserFile as WeightsOfUser
 from factlearn.config import read_config
 from factlearn.data.manifest import read_manifest
 from factlearn.data.tasks import TaskSplit
+from factlearn.data.unlabelled import folder_dataset
 from factlearn.errors import FactlearnError
 from factlearn.facts import Fact
 from factlearn.files import json_text
@@ -394,7 +395,7 @@ def tfjs_package(raw):
     of_resnet_package(written("package.tgz", raw), folder("tfjs"))
 
 
-# Images and backups
+# Images, tars and backups
 
 
 def _images():
@@ -410,6 +411,28 @@ def _images():
 @parser("images", _images)
 def image(raw):
     load_image(written("image", raw), max_pixels=1_000_000)
+
+
+def _tars():
+    """One of each dialect: plain, with a long name, with extended headers, and a sidecar of facts."""
+    seeds = []
+    for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w", format=form) as archive:
+            long = "" if form == tarfile.USTAR_FORMAT else "ä" * 120
+            for name, content in ((f"a{long}.png", _images()[0]), (f"a{long}.json", b'{"subject": "dog"}')):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        seeds.append(stream.getvalue())
+    return seeds
+
+
+@parser("tars", _tars)
+def photos_in_tar(raw):
+    path = written("tars/photos.tar", raw)
+    for sample in folder_dataset(path).samples:
+        load_image(sample.path, max_pixels=1_000_000)
 
 
 def _backups():
