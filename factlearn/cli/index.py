@@ -74,7 +74,9 @@ def build(
 @app.command()
 def add(
     index: IndexArgument,
-    images: Annotated[str, typer.Argument(help="A folder, a tar, s3://…, a manifest, an image, or the run's test, train or all.")],
+    images: Annotated[
+        str, typer.Argument(help="A folder, tar, s3://…, manifest, image, or the run's test, train or all.")
+    ],
     run: RunOption = None,
     stage: StageOption = None,
     skip_unreadable: SkipOption = False,
