@@ -7,8 +7,9 @@ is one of several that run the same program on the same data:
     batches that are summed over   every process takes some of them; the sums are added up (`takes`, `total`)
     rows that are computed once    every process takes some batches; all get all rows (`takes`, `whole`)
 
-Batches have the images that they have in one process, so that only the order of sums differs from it. The first process
-alone writes.
+Batches have the images that they have in one process, so that only the order of sums differs from it. Not even that
+does within `each_alone`, where every process does the whole work and nothing is added up. The first process alone
+writes.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Group:
         local_rank, local_count: the same on this machine.
         engine: what the training loop runs on, if the processes were started for one.
         rows: of the batch that is being learned from.
+        each_alone: whether every process does the whole work at present.
     """
 
     rank: int = 0
@@ -51,6 +53,12 @@ class Group:
     local_count: int = 1
     engine: Any = None
     rows: int = field(default=0, init=False)
+    each_alone: bool = field(default=False, init=False)
+
+    @property
+    def share(self) -> tuple[int, int]:
+        """This process's place among those that share the work at present, and how many they are."""
+        return (0, 1) if self.each_alone else (self.rank, self.count)
 
 
 _group = Group()
@@ -65,6 +73,16 @@ def joined(group: Group) -> Iterator[None]:
         yield
     finally:
         _group = before
+
+
+@contextmanager
+def each_alone(really: bool = True) -> Iterator[None]:
+    """Let every process do the whole work within the block, where sending sums takes longer than computing them."""
+    before, _group.each_alone = _group.each_alone, really
+    try:
+        yield
+    finally:
+        _group.each_alone = before
 
 
 def count() -> int:
@@ -84,9 +102,10 @@ def engine() -> Any:
 
 def rows_of(rows: int) -> slice:
     """This process's rows of a batch; all of them if there are too few for every process to have one."""
-    if rows < _group.count:
+    rank, count = _group.share
+    if rows < count:
         return slice(0, rows)
-    return slice(rows * _group.rank // _group.count, rows * (_group.rank + 1) // _group.count)
+    return slice(rows * rank // count, rows * (rank + 1) // count)
 
 
 def begin_batch(rows: int) -> float:
@@ -97,8 +116,9 @@ def begin_batch(rows: int) -> float:
 
 def weight() -> float:
     """What `begin_batch` returned."""
-    if _group.rows < _group.count:
-        return 1 / _group.count
+    _, count = _group.share
+    if _group.rows < count:
+        return 1 / count
     own = rows_of(_group.rows)
     return float((own.stop - own.start) / _group.rows)
 
@@ -110,7 +130,8 @@ def batch_rows() -> int:
 
 def takes(place: int) -> bool:
     """Whether this process takes the batch of this number."""
-    return place % _group.count == _group.rank
+    rank, count = _group.share
+    return place % count == rank
 
 
 def takes_here(place: int) -> bool:
@@ -120,7 +141,7 @@ def takes_here(place: int) -> bool:
 
 def shared(batches: Iterable[Any]) -> Iterable[Any]:
     """The batches that this process takes, and `Elsewhere` for the others."""
-    if _group.count == 1:
+    if _group.share == (0, 1):
         return batches
     share = getattr(batches, "share", None)  # does not even read what others take
     return share() if share else _read_all(batches)
@@ -141,7 +162,7 @@ def wait() -> None:
     if _group.count > 1:
         import torch
 
-        add_up(torch.zeros(1))
+        _reduce(torch.zeros(1), "SUM")
 
 
 def add_up(tensor: Tensor) -> None:
@@ -150,12 +171,13 @@ def add_up(tensor: Tensor) -> None:
     Raises:
         ProcessLost: if another process has ended.
     """
-    _reduce(tensor, "SUM")
+    if _group.share != (0, 1):
+        _reduce(tensor, "SUM")
 
 
 def total(tensor: Tensor) -> Tensor:
     """The sum over all processes; one that had nothing to add may give a zero without a shape."""
-    if _group.count == 1:
+    if _group.share == (0, 1):
         return tensor
     import torch
 
@@ -185,7 +207,7 @@ def whole(parts: Iterable[Tensor | Elsewhere], like: Tensor) -> Tensor:
     import torch
 
     found = list(parts)
-    if _group.count == 1:
+    if _group.share == (0, 1):
         return torch.cat(found)  # type: ignore[arg-type]
     known = next((part for part in found if not isinstance(part, Elsewhere)), None)
     if known is None:
@@ -210,7 +232,7 @@ def add_gradients(parameters: Iterable[nn.Parameter], loss: Tensor) -> Tensor:
     Returns:
         The sum of the losses, which goes the same way.
     """
-    if _group.count == 1:
+    if _group.share == (0, 1):
         return loss
     import torch
 

@@ -50,7 +50,8 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
         lambda: problem.importance_batches(stage, data),
         lambda: problem.importance_batches(stage, data, shared_in_order),
     )
-    learner = Learner(suffix, optimizer, task=number - 1, inputs=inputs, **prepared.learner)
+    together = _learn_together(suffix)
+    learner = Learner(suffix, optimizer, task=number - 1, inputs=inputs, together=together, **prepared.learner)
     strategy.before_task(learner)
     epochs = strategy.epochs(config.epochs)
     steps = -(-len(data.inputs) // config.batch_size)
@@ -61,7 +62,8 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
         state, momentum = dict(suffix.state_dict()), momentum_of(optimizer)
         run.save_checkpoint(Checkpoint(number, epoch, run.metric_lines(), state, momentum, strategy.state(), middle))
 
-    with progress(f"learning stage {number}", epochs * steps) as advance, stop.looping():
+    bar = progress(f"learning stage {number}", epochs * steps)
+    with bar as advance, stop.looping(), processes.each_alone(not together):
         advance(first_epoch * steps)
         for epoch in range(first_epoch, epochs):
             seed = derived_seed(run.config.seed, number, epoch)
@@ -104,6 +106,11 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
     if tensorboard:
         tensorboard.close()
     return learner, strategy.memory().training_bytes
+
+
+def _learn_together(suffix: nn.Module) -> bool:
+    """Whether processes share steps: for dense layers alone, sending their gradients takes longer than a step."""
+    return any(isinstance(layer, nn.modules.conv._ConvNd) for layer in suffix.modules())
 
 
 def _compiled(module: nn.Module, config: TrainingConfig) -> Any:

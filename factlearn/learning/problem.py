@@ -266,7 +266,7 @@ class Problem(ABC):
         if names and not len(self.named_inputs(names)):
             say(f"No photo of {', '.join(names)} is left: nothing is added to what protects them.")
             return None
-        measuring = Learner(learner.module, learner.optimizer, learner.task)
+        measuring = Learner(learner.module, learner.optimizer, learner.task, together=learner.together)
         return self.measuring(measuring, source if names is None else tuple(names))
 
     def measuring(self, learner: Learner, source: Any) -> Learner:

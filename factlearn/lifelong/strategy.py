@@ -54,6 +54,7 @@ class Learner:
         targets: of every label so far the point in the embedding space [labels, units, D], NaN for units it lacks;
             None where labels have none.
         protected: the same network set up to measure importance on what is protected besides, if anything is.
+        together: whether processes share the batches of a step and of importance, or each takes all of them.
     """
 
     module: nn.Module
@@ -66,6 +67,7 @@ class Learner:
     measured: nn.Module | None = None
     targets: Tensor | None = None
     protected: "Learner | None" = None
+    together: bool = True
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that learn, by name."""
@@ -89,9 +91,10 @@ class Learner:
 
     def importance(self, measure: str | Measure) -> dict[str, Tensor]:
         """How important each parameter is on `inputs`; several processes share them and add up what they find."""
-        found = estimate(self.measured or self.module, processes.shared(self.inputs), measure, seed=self.task)
-        sums = {name: processes.total(each) for name, each in found.sums.items()}
-        count = processes.total(torch.tensor(found.count, dtype=torch.float64))
+        with processes.each_alone(not self.together):
+            found = estimate(self.measured or self.module, processes.shared(self.inputs), measure, seed=self.task)
+            sums = {name: processes.total(each) for name, each in found.sums.items()}
+            count = processes.total(torch.tensor(found.count, dtype=torch.float64))
         return Importance(sums, float(count)).mean()
 
 
