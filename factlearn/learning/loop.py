@@ -50,7 +50,7 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
         lambda: problem.importance_batches(stage, data),
         lambda: problem.importance_batches(stage, data, shared_in_order),
     )
-    together = _learn_together(suffix)
+    together = steps_are_shared(suffix)
     learner = Learner(suffix, optimizer, task=number - 1, inputs=inputs, together=together, **prepared.learner)
     strategy.before_task(learner)
     epochs = strategy.epochs(config.epochs)
@@ -108,7 +108,7 @@ def learn_stage(  # noqa: PLR0915  one loop, read from top to bottom
     return learner, strategy.memory().training_bytes
 
 
-def _learn_together(suffix: nn.Module) -> bool:
+def steps_are_shared(suffix: nn.Module) -> bool:
     """Whether processes share steps: for dense layers alone, sending their gradients takes longer than a step."""
     return any(isinstance(layer, nn.modules.conv._ConvNd) for layer in suffix.modules())
 

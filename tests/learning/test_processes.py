@@ -12,6 +12,7 @@ from torch import nn
 from factlearn import processes
 from factlearn.data.registry import open_classes
 from factlearn.errors import ModelError
+from factlearn.learning import loop
 from factlearn.learning.runs import Run, load_run
 from factlearn.lifelong.registry import METHODS
 from factlearn.models.random_layers import share_random_layers
@@ -25,6 +26,12 @@ DIFFERENT = ("mas", "ewc", "ebll", "drift", "ridge", "si")
 """Methods that share their work in different ways; the others are left to `pytest -m slow`."""
 QUICK = {"training__epochs": 2, "model__dropout": 0.2}
 KILLED = -signal.SIGKILL
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """Steps of dense layers are shared like those of convolutions."""
+    monkeypatch.setattr(loop, "steps_are_shared", lambda suffix: True)
 
 
 def assert_close_run(one, other, tolerance=1e-4):
@@ -47,7 +54,7 @@ def distance(one, other):
 
 
 @pytest.mark.parametrize("name", ["mas", *(pytest.param(name, marks=SLOW) for name in ("ewc", "drift", "ridge"))])
-def test_two_processes_learn_facts_like_one(config, tmp_path, name):
+def test_two_processes_learn_facts_like_one(config, tmp_path, shared, name):
     """Batches of 5 are shared unequally, with dropout and mirrored images; the last batch of a task has 3."""
     changes = {"strategy": settings(name), "training__epochs": 2}
     one = learn(config, tmp_path / "one", **changes)
@@ -65,11 +72,27 @@ def test_two_processes_learn_facts_like_one(config, tmp_path, name):
         if "classes" in METHODS[name].problems
     ],
 )
-def test_three_processes_learn_classes_like_one_with_every_method(digits_config, tmp_path, name):
+def test_three_processes_learn_classes_like_one_with_every_method(digits_config, tmp_path, shared, name):
     changes = {**QUICK, "strategy": settings(name), "training__batch_size": 70}
     one = learn(digits_config, tmp_path / "one", stop_after=2, **changes)
     assert learn_together(3, digits_config, tmp_path / "three", stop_after=2, **changes) == [0, 0, 0]
     assert_close_run(one, load_run(tmp_path / "three"))
+
+
+@pytest.mark.parametrize("name", ["mas", pytest.param("si", marks=SLOW), pytest.param("lwf", marks=SLOW)])
+def test_dense_layers_are_learned_bit_for_bit_as_in_one_process(digits_config, tmp_path, name):
+    changes = {**QUICK, "strategy": settings(name)}
+    one = learn(digits_config, tmp_path / "one", stop_after=2, **changes)
+    assert learn_together(2, digits_config, tmp_path / "two", stop_after=2, **changes) == [0, 0]
+    two = load_run(tmp_path / "two")
+    for file in ("model", "strategy"):
+        first, second = tensors(one, 2, file), tensors(two, 2, file)
+        assert all(torch.equal(value, second[key]) for key, value in first.items())
+
+
+def test_steps_are_shared_where_convolutions_learn():
+    dense, convolution = nn.Sequential(nn.Linear(3, 3)), nn.Sequential(nn.Conv2d(3, 3, 1), nn.Linear(3, 3))
+    assert [loop.steps_are_shared(each) for each in (dense, convolution)] == [False, True]
 
 
 @SLOW
@@ -86,7 +109,7 @@ def test_activations_and_the_posterior_are_shared_too(config, tmp_path, monkeypa
     assert sizes[1] == pytest.approx(sizes[0], rel=0.01)
 
 
-def test_batches_with_fewer_images_than_processes_are_learned_by_all_of_them(digits_config, tmp_path):
+def test_batches_with_fewer_images_than_processes_are_learned_by_all_of_them(digits_config, tmp_path, shared):
     images = len(open_classes(parsed(digits_config).data, 0).tasks[0].train)
     changes = {"training__batch_size": images - 2, "training__epochs": 1}
     one = learn(digits_config, tmp_path / "one", stop_after=1, **changes)
