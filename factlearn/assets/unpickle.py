@@ -44,7 +44,7 @@ class _Array:
         if not isinstance(kind, _Type) or not isinstance(content, bytes) or min(shape, default=0) < 0:
             raise pickle.UnpicklingError("it holds an array that is not made of numbers")
         if prod(shape) * kind.dtype.itemsize != len(content):
-            raise pickle.UnpicklingError("it holds an array of another size than it says")
+            raise pickle.UnpicklingError("it holds an array whose size differs from its declared shape")
         self.value = np.frombuffer(content, kind.dtype).reshape(shape, order="F" if is_fortran else "C")
 
 
@@ -57,7 +57,9 @@ for _module in ("numpy.core.multiarray", "numpy._core.multiarray"):
     _ADMITTED[_module, "_reconstruct"], _ADMITTED[_module, "scalar"] = _Array, _scalar
 
 
-class _ArrayUnpickler(pickle.Unpickler):
+class _ArrayUnpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
+    """Python's own, not C's: C's fills as much memory as the largest number under which a pickle remembers a value."""
+
     def find_class(self, module: str, name: str) -> Any:
         try:
             return _ADMITTED[module, name]
@@ -76,7 +78,7 @@ def load_arrays(path: Path) -> Any:
     """
     try:
         with open(path, "rb") as stream:
-            return _plain(_ArrayUnpickler(stream).load())
+            return _plain(_ArrayUnpickler(stream).load(), {})
     except pickle.UnpicklingError as error:
         raise AssetError(f"{path.name} was refused: {error}; it is not a plain file of arrays.") from error
     except OSError as error:
@@ -85,12 +87,15 @@ def load_arrays(path: Path) -> Any:
         raise AssetError(f"{path.name} is damaged ({type(error).__name__}); fetch it again.") from error
 
 
-def _plain(value: Any) -> Any:
-    """The same containers with numpy's arrays in them."""
+def _plain(value: Any, known: dict[int, Any]) -> Any:
+    """The same containers with numpy's arrays in them; one that a pickle names many times is one here too."""
     if isinstance(value, _Array):
         return value.value
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_plain, value))
-    return value
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if id(value) not in known:
+        if isinstance(value, dict):
+            known[id(value)] = {key: _plain(part, known) for key, part in value.items()}
+        else:
+            known[id(value)] = type(value)(_plain(part, known) for part in value)
+    return known[id(value)]

@@ -1,5 +1,6 @@
 import os
 import pickle
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,15 @@ def test_a_damaged_or_missing_pickle_is_an_asset_error(tmp_path: Path) -> None:
             load_arrays(path)
     with pytest.raises(AssetError, match="cannot be read"):
         load_arrays(tmp_path / "none.ckpt")
+
+
+def test_a_pickle_cannot_take_memory_by_numbers_or_grow_by_names(tmp_path: Path) -> None:
+    """Found by `python -m tests.fuzz`: the number under which a value is remembered was a size in C."""
+    path = tmp_path / "forged.ckpt"
+    path.write_bytes(b"\x80\x04}r\x00\x00\x00\x0c.")  # remembered as number 200 million: 3 GB in C
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert load_arrays(path) == {}
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+    levels = b"".join(b"]q%c(h%ch%ce" % (n, n - 1, n - 1) for n in range(1, 60))
+    path.write_bytes(b"\x80\x04]q\x00" + levels + b".")  # each list names the one before it twice
+    load_arrays(path)
