@@ -19,57 +19,59 @@ from factlearn.language import LanguageConfig
 from factlearn.lifelong.config import MethodConfig
 from factlearn.lifelong.registry import METHODS, StrategyConfig
 from factlearn.models.config import ClassifierConfig, FactModelConfig, ModelConfig
+from factlearn.models.precision import Precision
 
 
 class TrainingConfig(Section):
-    """Stochastic gradient descent, as the paper does it."""
+    """How a task is learned: stochastic gradient descent, as in the paper."""
 
     epochs: int = Field(300, ge=1)
     """Passes over a task's training images."""
     batch_size: int = Field(35, ge=1)
     """Images per step of SGD."""
     learning_rate: float = Field(0.01, gt=0)
-    """The step size of SGD."""
+    """Learning rate of SGD."""
     head_rate: float = Field(1.0, gt=0)
-    """The fully connected layers learn at this multiple of the learning rate."""
+    """Learning rate of the fully connected layers, as a multiple of `learning_rate`."""
     momentum: float = Field(0.9, ge=0, lt=1)
     """Momentum of SGD."""
     weight_decay: float = Field(0.0, ge=0)
     """Weight decay of SGD."""
     schedule: Literal["constant", "cosine", "step"] = "constant"
-    """How the rate falls within a task: not at all, along a cosine, or to a tenth after each of `step_epochs`."""
+    """How the rate decays within a task: not at all, along a cosine, or tenfold after each of `step_epochs`."""
     step_epochs: tuple[int, ...] = ()
-    """Epochs after which the rate falls to a tenth (schedule: step)."""
+    """Epochs after which the rate is divided by ten (schedule: step)."""
     warmup_steps: int = Field(0, ge=0)
-    """Steps at the beginning of a task during which the rate rises from zero."""
+    """Steps at the start of a task during which the rate rises from zero."""
     clip_norm: float | None = Field(None, gt=0)
-    """Largest norm of the gradients; unlimited if not given."""
+    """Clip the gradient norm to this; no clipping if null."""
     flip: bool = False
     """Mirror half of the images."""
-    precision: Literal["float32", "bf16"] = "float32"
-    """Of the forward and backward pass. bf16 is faster where the processor has it; weights, the penalty, importance and
-    everything that is measured stay float32."""
+    precision: Precision = "float32"
+    """Precision of the forward and backward pass; weights, penalty, importance and evaluation stay float32. `auto` uses
+    bfloat16 only if the device has instructions for it."""
     compile: bool = False
-    """Compile the learning part with `torch.compile`: slow to start, faster on large networks; on CPUs it needs a C++
-    compiler."""
+    """Compile the layers that learn with `torch.compile`: slow to start, faster on large networks; needs a C++ compiler
+    on CPUs."""
     zoom: tuple[Annotated[float, Field(gt=0.3, lt=3)], ...] = ()
-    """Draw each image's scale from these as well as 1."""
+    """Zoom factors to draw from for each image, in addition to 1."""
     checkpoint_epochs: int = Field(1, ge=1)
-    """Epochs between two checkpoints that --resume can continue from."""
+    """Epochs between checkpoints, from which --resume continues."""
 
 
 class EvaluationConfig(Section):
-    """How images are looked at after each task."""
+    """How the test images are evaluated after each task."""
 
     batch_size: int = Field(128, ge=1)
-    """Images embedded at once."""
+    """Images embedded per batch."""
 
 
 class FactEvaluationConfig(EvaluationConfig):
     """What is measured after each task."""
 
     subsets: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Named groups of facts: a list of facts or patterns such as `<person, *, tennis>`, or a text file of them."""
+    """Named groups of facts whose MAP to report: a list of facts or patterns such as `<person, *, tennis>`, or a text
+    file of them."""
 
     @field_validator("subsets", mode="before")
     @classmethod
@@ -98,18 +100,18 @@ def _patterns(read: Any, text: Any) -> Any:
 
 
 class RunConfig(Section):
-    """What every run has, whatever it learns."""
+    """What all runs share."""
 
     learn: str
     """What is learned: `facts` or `classes`."""
     seed: int = Field(0, ge=0)
-    """Of every random choice: tasks, initial weights, order of images."""
+    """Seed of every random choice: tasks, initial weights, image order."""
     device: str = "auto"
-    """`auto` is a GPU if there is one; or `cpu`, `cuda`."""
+    """`auto` (a GPU if there is one), `cpu` or `cuda`."""
     scale: str = "full"
-    """Which group of the file's `scales` was put in; `full` is the file as it is."""
+    """Which of the file's `scales` to apply; `full` leaves the file as it is."""
     data: Any
-    """Where the labelled images come from."""
+    """The source of the labelled images."""
     model: ModelConfig = ModelConfig()
     """The network."""
     training: TrainingConfig = TrainingConfig()
@@ -143,7 +145,7 @@ class FactsConfig(RunConfig):
     learn: Literal["facts"] = "facts"
     data: FactData = Field(default={"source": "emoji"}, validate_default=True)  # type: ignore[assignment]
     language: LanguageConfig = LanguageConfig()
-    """The space the facts live in."""
+    """The word vectors of the facts."""
     tasks: TasksConfig = TasksConfig()
     """How the facts are split into tasks."""
     model: FactModelConfig = FactModelConfig()

@@ -13,6 +13,7 @@ from typing import Any
 from factlearn import processes
 from factlearn.errors import RunError
 from factlearn.learning.config import RunConfig
+from factlearn.models.precision import uses_bfloat16
 
 MEMBER = "FACTLEARN_MEMBER"
 """Set in the processes that `--devices` starts."""
@@ -80,7 +81,8 @@ def _fabric(config: RunConfig, devices: int = 1, nodes: int = 1) -> Any:
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    precision: Any = "bf16-mixed" if config.training.precision == "bf16" else "32-true"
+    mixed = uses_bfloat16(config.training.precision, _kind(config.device))
+    precision: Any = "bf16-mixed" if mixed else "32-true"
     several = _several(config.device, nodes) if devices * nodes > 1 else {}
     try:
         return Fabric(accelerator=config.device, devices=devices, precision=precision, **several)
@@ -88,9 +90,15 @@ def _fabric(config: RunConfig, devices: int = 1, nodes: int = 1) -> Any:
         raise RunError(f"The device {config.device!r} cannot be used ({error}); set device to auto or cpu.") from error
 
 
+def _kind(device: str) -> str:
+    """The type of device that the config's `device` stands for."""
+    import torch
+
+    return "cuda" if device in ("cuda", "gpu") or (device == "auto" and torch.cuda.is_available()) else "cpu"
+
+
 def _several(device: str, nodes: int) -> dict[str, Any]:
     """What Fabric is told for several processes."""
-    import torch
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
     from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
     from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
@@ -102,12 +110,11 @@ def _several(device: str, nodes: int) -> dict[str, Any]:
         def setup_module(self, module: Any) -> Any:
             return module
 
-    kind = "cuda" if device in ("cuda", "gpu") or (device == "auto" and torch.cuda.is_available()) else "cpu"
     environment: Any = LightningEnvironment
     if MEMBER not in os.environ:
         environment = TorchElasticEnvironment if "TORCHELASTIC_RUN_ID" in os.environ else SLURMEnvironment
     return {
         "num_nodes": nodes,
-        "strategy": Replicas(process_group_backend=_BACKENDS[kind]),
+        "strategy": Replicas(process_group_backend=_BACKENDS[_kind(device)]),
         "plugins": [environment()],
     }

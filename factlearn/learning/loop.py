@@ -19,6 +19,7 @@ from factlearn.learning.seeds import derived_seed
 from factlearn.learning.stopping import Stopping, go_on, middle_of_epoch
 from factlearn.lifelong.strategy import Learner, Strategy
 from factlearn.models.inputs import Reiterable, shared_in_order
+from factlearn.models.precision import uses_bfloat16
 from factlearn.progress import progress
 
 
@@ -119,8 +120,8 @@ def _compiled(module: nn.Module, config: TrainingConfig) -> Any:
 
 
 def _laid_out(batch: Tensor, config: TrainingConfig) -> Tensor:
-    """The batch as convolutions are fastest on it: in bf16, channels last; float32 gains too little by that."""
-    if config.precision == "bf16" and batch.dim() == 4:
+    """The batch as convolutions are fastest on it: in bfloat16, channels last; float32 gains too little by that."""
+    if batch.dim() == 4 and uses_bfloat16(config.precision, batch.device.type):
         return batch.contiguous(memory_format=torch.channels_last)
     return batch
 

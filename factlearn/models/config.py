@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from factlearn.config import Section, located_file
 from factlearn.errors import ConfigError
 from factlearn.models.backbones import Backbone, find_backbone
+from factlearn.models.precision import Precision
 
 
 def _joined(value: Any) -> Any:
@@ -24,41 +25,43 @@ Weights = WeightsName | tuple[WeightsName, ...] | None
 
 
 class ModelConfig(Section):
-    """The network under the outputs."""
+    """The network below the outputs."""
 
     backbone: Name = "vgg16"
-    """A registered backbone, see `factlearn list backbones`, or one of torchvision's networks, such as
-    torchvision/resnet18. Several, in a list or joined by +, stand side by side."""
+    """A registered backbone (see `factlearn list backbones`) or one of torchvision's networks, such as
+    torchvision/resnet18. Several, in a list or joined by +, are used side by side."""
     weights: Weights = "pretrained"
-    """`pretrained` (the backbone's own), an asset's name, a .safetensors or .pth file, or null to start from random
-    weights; for several backbones, a list with one of these for each, or `pretrained` for all."""
+    """`pretrained` (the backbone's own), an asset's name, a .safetensors or .pth file, or null for random weights; for
+    several backbones, a list with one of these for each, or `pretrained` for all."""
     image_size: int = Field(224, ge=32, le=1024)
     """Width and height of the network's input, in pixels."""
     fit: Literal["crop", "squash"] = "crop"
-    """How an image becomes square: `crop` cuts the longer side, `squash` ignores the aspect ratio."""
+    """How images are made square: `crop` crops the longer side, `squash` ignores the aspect ratio."""
     frozen: str = "none"
-    """The last convolutional block that does not learn, such as conv4; `all` freezes every block that is used."""
+    """The last frozen convolutional block, such as conv4; `all` freezes every block in use."""
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (4096, 4096)
     """Widths of the shared fully connected layers."""
     skip: bool = False
-    """Let the outputs see the features under the hidden layers as well; what is frozen there is never forgotten."""
+    """Also feed the features below the hidden layers to the outputs; what is learned on frozen features is never
+    forgotten."""
     random_features: int = Field(0, ge=0, le=20_000)
-    """Number of random ReLU features, which never learn, appended to what the outputs see; made for ridge."""
+    """Number of fixed random ReLU features to append to the outputs' input; meant for ridge."""
     dropout: float = Field(0.5, ge=0, lt=1)
-    """Share of the hidden units that is dropped during training."""
+    """Dropout probability of the hidden units during training, 0 to 1."""
     blocks: int | None = Field(None, ge=1)
-    """How many convolutional blocks are used; all if not given. The last one loses the detail of small drawings."""
+    """Number of convolutional blocks to use; all if null. The last one is too coarse for small drawings."""
     features: tuple[str, ...] | None = Field(None, min_length=1)
-    """Blocks whose features are used, each pooled over the image; the last block's whole map if not given. Of several
-    backbones, a block that two have is written as vgg16.conv5; one that is not mentioned gives its last block."""
+    """Blocks whose features to use, each pooled over the image; the last block's whole map if null. With several
+    backbones, a block that two of them have is written as vgg16.conv5; a backbone not named gives its last block."""
     pooling: Literal["mean", "max", "mean+max"] = "mean"
     """How the `features` of a block are pooled over the image."""
     standardise: bool = False
     """Standardise the convolutional features by the first task's images; training is then much faster."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the frozen layers' arithmetic. bfloat16 is 2 to 3 times as fast on CPUs that have it (avx512_bf16, amx)."""
+    precision: Precision = "float32"
+    """Precision of the frozen layers. bfloat16 is 2 to 3 times as fast on CPUs with instructions for it (avx512_bf16,
+    amx) and far slower on others; `auto` uses it only where it is fast."""
     keep_activations: bool = True
-    """Compute the frozen blocks once per image and keep their activations on disk."""
+    """Compute the frozen blocks once per image and cache their activations on disk."""
 
     @property
     def network(self) -> Backbone:
@@ -171,17 +174,18 @@ class FactModelConfig(ModelConfig):
     """The network that embeds facts."""
 
     readout: Literal["distance", "posterior"] = "distance"
-    """How features become fact vectors: by outputs trained to land on the facts' word vectors (the paper), or as the
-    mean of the known facts' word vectors under their posterior, which is far better on photos."""
+    """How features become fact vectors: `distance` trains the outputs to predict the facts' word vectors (the paper),
+    `posterior` takes the mean of the known facts' word vectors, weighted by their posterior; far better on photos."""
 
 
 class ClassifierConfig(ModelConfig):
-    """The network under the heads of a classifier."""
+    """The network below the heads of a classifier."""
 
     backbone: Name = "alexnet"
     weights: Weights = None
     heads: Literal["own", "shared"] = "own"
-    """One head per task, or one for all tasks, which then have the same classes, as permuted digits do."""
+    """`own`: one head per task; `shared`: one head for all tasks, which then have the same classes, as in permuted
+    digits."""
 
 
 def weights_files(config: ModelConfig) -> list[Path]:

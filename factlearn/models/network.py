@@ -13,6 +13,7 @@ from factlearn import processes
 from factlearn.errors import ModelError
 from factlearn.files import fingerprint
 from factlearn.models.config import ModelConfig
+from factlearn.models.precision import uses_bfloat16
 from factlearn.models.pretrained import load_backbone
 from factlearn.models.random_features import RandomFeatures
 from factlearn.models.side_by_side import SideBySide
@@ -219,10 +220,11 @@ class FrozenPart:
         return next(self.prefix.parameters()).device
 
     def frozen(self, images: Tensor) -> Tensor:
-        """Images through the layers, in the precision that the config asks for."""
-        if self.config.precision == "float32":
+        """Images through the layers, channels last, in the precision that the config asks for."""
+        if not any(True for _ in self.prefix.parameters()):
             return self.prefix(images)  # type: ignore[no-any-return]
-        with torch.autocast(images.device.type, torch.bfloat16):
+        bfloat16 = uses_bfloat16(self.config.precision, images.device.type)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=bfloat16):
             return self.prefix(images.contiguous(memory_format=torch.channels_last)).float()  # type: ignore[no-any-return]
 
     def prefix_fingerprint(self) -> str:
@@ -230,8 +232,10 @@ class FrozenPart:
         state = self.prefix.state_dict()
         tensors = (part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes()))
         config = self.config
-        unusual = [value for value in (config.pooling, config.precision) if value not in ("mean", "float32")]
-        return fingerprint(config.backbone, config.frozen_block, list(config.features or ()), *unusual, *tensors)
+        precision = "bfloat16" if uses_bfloat16(config.precision, self.device.type) else "float32"
+        unusual = [value for value in (config.pooling, precision) if value not in ("mean", "float32")]
+        names = [config.backbone, config.frozen_block, list(config.features or ()), "channels last", *unusual]
+        return fingerprint(*names, *tensors)
 
 
 class TwoPartModel(nn.Module, Generic[Suffix]):

@@ -1,4 +1,4 @@
-"""Is this installation usable? One finding per thing that a command may need, with what to do where it is not."""
+"""Is this installation usable? One finding per thing a command may need, and how to fix what is not."""
 
 import os
 import platform
@@ -16,6 +16,7 @@ from factlearn import __version__
 from factlearn.assets import ASSETS, Asset, cache_dir
 from factlearn.assets.cache import asset_folder
 from factlearn.errors import FactlearnError
+from factlearn.models.precision import has_bfloat16
 from factlearn.upkeep import packages
 
 State = Literal["ok", "absent", "problem"]
@@ -55,7 +56,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at everything, without changing anything or using the network."""
+    """Examine the installation, without changing anything or using the network."""
     return [*_versions(), *_machine(), *_disk(), *map(_asset, ASSETS.values()), *map(_extra, packages.extras())]
 
 
@@ -104,6 +105,9 @@ def _machine() -> Iterator[Finding]:
     chosen = os.environ.get("OMP_NUM_THREADS")
     source = f"OMP_NUM_THREADS={chosen}" if chosen else "set OMP_NUM_THREADS to change it"
     yield Finding("machine", "threads", "ok", f"torch uses {torch.get_num_threads()} ({source})")
+    bfloat16 = has_bfloat16("cuda" if torch.cuda.is_available() else "cpu")
+    meaning = "bfloat16" if bfloat16 else "float32, for want of bfloat16 instructions"
+    yield Finding("machine", "arithmetic", "ok", f"precision: auto means {meaning}")
     names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
     if names:

@@ -31,7 +31,7 @@ def test_a_compiled_network_learns_the_same(digits_config, tmp_path, name):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_gpu_learns_about_what_a_cpu_learns(digits_config, tmp_path, precision):
     changes = {"training__epochs": 2, "training__precision": precision}
     here = learn(digits_config, tmp_path / "cpu", **changes)

@@ -28,8 +28,8 @@ def test_facts_resume_bit_for_bit_with_every_method(config, tmp_path, name):
     assert name == "finetune" or whole.stage(2)["memory"]["training_bytes"] > 0
 
 
-def test_bf16_resumes_bit_for_bit_and_leaves_float32_weights(shapes_config, tmp_path):
-    changes = {"training__precision": "bf16", "training__epochs": 3, "model__frozen": "conv4"}
+def test_bfloat16_resumes_bit_for_bit_and_leaves_float32_weights(shapes_config, tmp_path):
+    changes = {"training__precision": "bfloat16", "training__epochs": 3, "model__frozen": "conv4"}
     whole = learn(shapes_config, tmp_path / "whole", **changes)
     learn_interrupted(shapes_config, tmp_path / "cut", 6, **changes)
     assert_same_run(whole, learn(shapes_config, tmp_path / "cut", **changes, resume=True))

@@ -1,10 +1,12 @@
 import json
+import os
+import resource
 
 import numpy as np
 import pytest
 import torch
 
-from factlearn.errors import ImageError
+from factlearn.errors import ImageError, RunError
 from factlearn.models.activations import ActivationStore
 from factlearn.models.config import ModelConfig
 from factlearn.models.decoding import ahead
@@ -51,6 +53,29 @@ def test_activations_are_computed_only_once(model, paths, tmp_path, monkeypatch)
     again = ActivationStore(tmp_path, model, PREPROCESS).rows(paths)
     assert sum(seen) == len(paths) - 5
     torch.testing.assert_close(again[range(5)], first, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("damage", ["cut the rows", "empty the rows", "delete the rows", "cut the names"])
+def test_kept_activations_that_were_cut_are_computed_again(model, paths, tmp_path, damage):
+    first = ActivationStore(tmp_path, model, PREPROCESS).rows(paths[:3])[range(3)]
+    segment = next(tmp_path.rglob("*.json" if damage.endswith("names") else "*.npy"))
+    if damage.startswith("delete"):
+        segment.unlink()
+    else:
+        os.truncate(segment, 0 if damage.startswith("empty") else segment.stat().st_size // 2)
+    again = ActivationStore(tmp_path, model, PREPROCESS).rows(paths[:3])[range(3)]
+    torch.testing.assert_close(again, first, rtol=0, atol=0)
+
+
+def test_a_cache_without_room_is_named(model, paths, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(RunError, match=r"could not be kept in .* \(File too large\); free some space, or set FACT"):
+            ActivationStore(tmp_path / "store", model, PREPROCESS).rows(paths[:3])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list((tmp_path / "store").rglob("*.*"))
 
 
 def test_other_weights_sizes_and_views_never_share_activations(model, paths, tmp_path):
