@@ -1,7 +1,8 @@
 """The language space: word vectors turned into the target vectors of facts.
 
-A unit's vector is the mean of its words' vectors, minus an optional centre, optionally scaled to length one. Every fact
-unit must have one: a word without a vector is an error, never a zero.
+A unit's vector is the mean of its words' vectors, or a sentence encoder's of the unit as a whole, minus an optional
+centre, optionally scaled to length one. Every fact unit must have one: a word without a vector is an error, never a
+zero.
 """
 
 import difflib
@@ -73,7 +74,7 @@ class WordVectorSource:
         """Load the vectors, fetching the asset if it is not in the cache yet."""
         if self.content not in (None, self._measured):
             raise LanguageError(
-                f"The word vectors {self.name} are not those that were used before; restore the old file."
+                f"The word vectors {self.name} have changed since they were first used; restore the old file."
             )
         if not self.is_file:
             return _open_asset(self.name)
@@ -112,11 +113,14 @@ def _open_asset(name: str) -> "KeyedVectors":
     from gensim.models import KeyedVectors
 
     from factlearn.assets import fetch
+    from factlearn.assets.sentences import WORDPIECES_FILE, SentenceVectors
     from factlearn.assets.subwords import PIECES_FILE, SubwordVectors
 
     folder = fetch(name)
     if (folder / PIECES_FILE).is_file():
         return SubwordVectors(folder)
+    if (folder / WORDPIECES_FILE).is_file():
+        return SentenceVectors(folder)
     if not (folder / "words.txt").is_file():
         raise LanguageError(f"The asset {name} holds no word vectors; choose one that `factlearn assets list` shows.")
     matrix = np.load(folder / "vectors.npy")
@@ -128,16 +132,16 @@ def _open_asset(name: str) -> "KeyedVectors":
 
 
 class LanguageConfig(Section):
-    """The `language` section of a config: the space the facts live in."""
+    """The `language` section of a config: the word vectors of the facts."""
 
     vectors: Annotated[str, located_file(*_SUFFIXES)] = "glove-6b-50d"
     """An asset's name, or a word2vec or GloVe file."""
     normalise: bool = True
-    """Scale each unit's vector to length one."""
+    """Scale each unit's vector to unit length."""
     centre: bool = False
     """Subtract the mean of the dataset's units."""
     aliases: dict[str, str] = Field(default_factory=dict)
-    """Words to use in place of a unit, besides those the dataset brings."""
+    """Words to use in place of a unit, in addition to the dataset's own aliases."""
 
     def open(self, facts: Sequence[Fact], aliases: Mapping[str, str]) -> "LanguageSpace":
         """The language space of a dataset's facts, each of which has a vector in it."""
@@ -156,7 +160,7 @@ class LanguageSpace:
         source: where the word vectors come from.
         aliases: words to use in place of a unit, for units whose own words have no vector.
         normalise: scale every unit's vector to length one.
-        centre: subtracted from every unit's mean vector, before scaling.
+        centre: subtracted from every unit's vector, before scaling.
 
     Example:
         >>> space = LanguageSpace.open("glove-6b-50d", normalise=True)  # doctest: +SKIP
@@ -206,7 +210,7 @@ class LanguageSpace:
         """The same space with the mean of the facts' distinct units as its centre."""
         units = sorted({unit for fact in facts for unit in fact.units})
         if not units:
-            raise LanguageError("The language space cannot be centred on no facts; give at least one.")
+            raise LanguageError("Centring the language space needs facts; give at least one.")
         raw = LanguageSpace(self.source, self.aliases, _vectors=self._vectors)
         centre = np.stack([raw.unit(unit) for unit in units]).mean(axis=0, dtype=np.float64).astype(np.float32)
         return LanguageSpace(self.source, self.aliases, self.normalise, centre, _vectors=raw._vectors)
@@ -228,10 +232,13 @@ class LanguageSpace:
         return found
 
     def _embed_unit(self, unit: str, owner: Fact | FactQuery | None) -> NDArray[np.float32]:
+        from factlearn.assets.sentences import SentenceVectors
+
         words = self._words_of(unit)
         if any(word not in self.words.key_to_index for word in words):
             raise LanguageError(self._missing([unit], owner))
-        vector: NDArray[np.float64] = np.stack([self.words[word] for word in words]).mean(axis=0, dtype=np.float64)
+        texts = [" ".join(words)] if isinstance(self.words, SentenceVectors) else words
+        vector: NDArray[np.float64] = np.stack([self.words[text] for text in texts]).mean(axis=0, dtype=np.float64)
         if self.centre is not None:
             vector -= self.centre
         length = float(np.linalg.norm(vector))

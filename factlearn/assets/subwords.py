@@ -12,7 +12,7 @@ its leading columns are a table by themselves, so it may be cut to 128 or 64.
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -72,7 +72,7 @@ class SubwordVectors:
         self._ranks = {(left, right): rank for rank, (left, right) in enumerate(stored["merges"])}
         whole = [piece.removeprefix(_START) for piece in self._rows if piece.startswith(_START)]
         self.index_to_key = [word for word in whole if word.isalpha()]
-        self.key_to_index: Mapping[str, int] = _EveryWord(self.index_to_key)
+        self.key_to_index: Mapping[str, int] = EveryWord(self.index_to_key)
 
     @property
     def vector_size(self) -> int:
@@ -99,14 +99,15 @@ class SubwordVectors:
         return mean.astype(np.float32)
 
 
-class _EveryWord(Mapping[str, int]):
-    """Ranks of words; those that are not listed come last, but are there."""
+class EveryWord(Mapping[str, int]):
+    """Ranks of words; those that are not listed come last, but are there if they are known."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, words: list[str], is_known: Callable[[str], bool] = bool) -> None:
         self._ranks = {word: rank for rank, word in enumerate(words)}
+        self._is_known = is_known
 
     def __getitem__(self, word: str) -> int:
-        if not word:
+        if not self._is_known(word):
             raise KeyError(word)
         return self._ranks.get(word, _RARE)
 

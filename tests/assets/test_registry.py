@@ -6,6 +6,7 @@ import pytest
 
 from factlearn.assets import ASSETS, PipPackage, find_asset
 from factlearn.assets.pictures import VENDORS, of_user, of_wheel
+from factlearn.assets.registry import NpmPackage
 from factlearn.errors import AssetError
 
 
@@ -23,12 +24,14 @@ def test_every_asset_says_what_it_is_and_where_it_comes_from(cache: Path) -> Non
 
 
 def test_every_registry_package_is_pinned_by_version_and_checksum() -> None:
-    packages = [source for asset in ASSETS.values() for source in asset.sources if isinstance(source, PipPackage)]
-    assert packages
+    packages = [
+        source for asset in ASSETS.values() for source in asset.sources if isinstance(source, PipPackage | NpmPackage)
+    ]
+    assert {type(package) for package in packages} == {PipPackage, NpmPackage}
     for package in packages:
         assert re.fullmatch(r"\d+(\.\d+)+(\.post\d+)?", package.version)
         assert re.fullmatch(r"[0-9a-f]{64}", package.sha256)
-        assert package.version in package.filename
+        assert isinstance(package, NpmPackage) or package.version in package.filename
 
 
 def test_the_promised_names_are_there() -> None:
@@ -39,6 +42,7 @@ def test_the_promised_names_are_there() -> None:
         "alexnet-imagenet",
         "glove-6b-50d",
         "word2vec-google-news-300",
+        "minilm-384",
         "emoji-pictures",
         "emoji-categories",
     } <= ASSETS.keys()

@@ -11,8 +11,10 @@ from functools import lru_cache
 import numpy as np
 import yaml
 from PIL import Image
+from safetensors.numpy import save
 
 from factlearn.assets.networks import of_resnet_package
+from factlearn.assets.sentences import SentenceVectors
 from factlearn.assets.unpickle import load_arrays
 from factlearn.assets.vectors import OfUserFile as VectorsOfUser
 from factlearn.assets.weights import OfUserFile as WeightsOfUser
@@ -32,6 +34,7 @@ from factlearn.learning.storage import load_tensors
 from factlearn.retrieval import FactIndex
 from factlearn.upkeep.archive import Writer
 from factlearn.upkeep.backup import backup, restore
+from tests.assets import encoders
 from tests.fuzz.parsers import folder, parser, written
 from tests.retrieval.conftest import language_space
 
@@ -121,14 +124,17 @@ def config(raw):
 
 
 def _run_files():
-    """The files of a run with one stage, by name."""
+    """A run with one stage, and a copy to damage whose config is short: reading a long one takes nine tenths of it."""
     from factlearn.learning.training import train
 
-    place = folder("run-seed")
+    good, work = folder("run-seed") / "run", folder("run-work") / "run"
     config = {key: value for key, value in _CONFIG.items() if key not in ("scales", "methods")}
     config["training"] = {**config["training"], "epochs": 1}
-    train(parse_config(config, "fuzz"), place / "run", stop_after=1)
-    return place / "run"
+    train(parse_config(config, "fuzz"), good, stop_after=1)
+    shutil.copytree(good, work)
+    short = {key: config[key] for key in ("learn", "data", "model")}
+    (work / "config.yaml").write_text(yaml.safe_dump(short))
+    return good, work
 
 
 _cache = {}
@@ -137,8 +143,7 @@ _cache = {}
 def _run():
     if "run" not in _cache:
         _cache["run"] = _run_files()
-        shutil.copytree(_cache["run"], folder("run-work") / "run")
-    return _cache["run"], _cache["run"].parents[1] / "run-work" / "run"
+    return _cache["run"]
 
 
 def _unsealed(raw):
@@ -264,7 +269,7 @@ def _of_index(kind):
             part.update({name: entry} if name in part else {})
         try:
             file.write_bytes(raw)
-            (work / "index.json").write_bytes(_sealed(json_text(body).encode()))
+            (work / "index.json").write_bytes(_sealed(json.dumps(body)))
             index = FactIndex.open(work)
             index.query("<dog>", k=2)
             index.items()
@@ -322,8 +327,6 @@ def language(raw):
 
 
 def _safetensors():
-    from safetensors.numpy import save
-
     return [save({"features.0.weight": np.ones((2, 3), np.float32), "b": np.zeros(4, np.float16)})]
 
 
@@ -393,6 +396,31 @@ def _packages():
 @parser("tfjs (package)", _packages)
 def tfjs_package(raw):
     of_resnet_package(written("package.tgz", raw), folder("tfjs"))
+
+
+_TOKENIZER_TOKENS = (b'"vocab": {', b'"vocab": [', b'"lowercase": true', b'"\\ud800": ', b"1e400", b"[" * 3_000)
+
+
+def _encoder(package):
+    """Convert a sentence encoder; what is accepted encodes."""
+    out = folder("encoder")
+    encoders.convert(package, out)
+    SentenceVectors(out)["riding dogs!"]
+
+
+@parser("sentence encoders (tokenizer)", [json.dumps(encoders.TOKENIZER).encode()], tokens=_TOKENIZER_TOKENS)
+def tokenizer(raw):
+    _encoder(encoders.minilm_package(written("encoder.tgz", b""), tokenizer=raw))
+
+
+@parser("sentence encoders (weights)", lambda: [save(encoders.random_weights())], tokens=(b'"shape":[', b'"F32"'))
+def encoder_weights(raw):
+    _encoder(encoders.minilm_package(written("encoder.tgz", b""), weights=raw))
+
+
+@parser("sentence encoders (package)", lambda: [encoders.minilm_package(written("encoder.tgz", b"")).read_bytes()])
+def encoder_package(raw):
+    _encoder(written("encoder.tgz", raw))
 
 
 # Images, tars and backups

@@ -1,0 +1,49 @@
+"""Small sentence encoders with random weights, packed as MiniLM is published."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+from safetensors.numpy import save
+
+from factlearn.assets.sentences import OfMiniLM
+
+DIMENSION, LAYERS = 64, 2
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "d", "##o", "dog", "##gy", "cat", "riding", "bike", "##s", "!", "犬"]
+TOKENIZER = {
+    "normalizer": {
+        "type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+        "lowercase": True,
+    },
+    "model": {"type": "WordPiece", "vocab": {piece: row for row, piece in enumerate(PIECES)}},
+}  # fmt: skip
+
+
+def convert(package, folder):
+    OfMiniLM(DIMENSION, LAYERS)(package, folder)
+
+
+def random_weights():
+    generator = np.random.default_rng(0)
+    shapes = OfMiniLM(DIMENSION, LAYERS)._shapes(len(PIECES))
+    arrays = {
+        name: generator.normal(1.0 if name.endswith("LayerNorm.weight") else 0.0, 0.2, shape).astype(np.float16)
+        for name, shape in shapes.items()
+    }
+    return arrays | {"embeddings.position_ids": np.arange(512)[None], "pooler.dense.bias": np.zeros(DIMENSION)}
+
+
+def minilm_package(path, tokenizer=None, weights=None):
+    """An npm archive; its two files may be given as bytes."""
+    files = {
+        "package/package.json": b"{}",
+        "package/model/tokenizer.json": json.dumps(TOKENIZER).encode() if tokenizer is None else tokenizer,
+        "package/model/model.fp16.safetensors": save(random_weights()) if weights is None else weights,
+    }
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        for name, content in files.items():
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            archive.addfile(header, io.BytesIO(content))
+    return path
