@@ -5,6 +5,7 @@ whole): written beside its place, fsynced, renamed, and the parent folder fsynce
 """
 
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LEFTOVER = re.compile(r"^\..*\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-[0-9a-f]{8}\.tmp$")
 _HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:6]
 
@@ -59,16 +61,30 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
+def _named(path: Path, temporary: Path) -> Iterator[None]:
+    """Let an error name the place that was to be written; the system names the temporary one, or none if it is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _FULL:
+            error.filename = str(path)
+        elif isinstance(error.filename, str | Path):
+            error.filename = str(error.filename).replace(str(temporary), str(path), 1)
+        raise
+
+
+@contextmanager
 def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file that takes its place at `path` only when the block ends without an error."""
     path = Path(path)
     temporary = _beside(path)
     try:
-        with open(temporary, mode, encoding=None if "b" in mode else "utf-8") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
+        with _named(path, temporary):
+            with open(temporary, mode, encoding=None if "b" in mode else "utf-8") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     _sync(path.parent)
@@ -84,16 +100,17 @@ def atomic_directory(path: Path | str) -> Iterator[Path]:
     path = Path(path)
     temporary = _beside(path)
     remove_leftovers(path.parent)
-    temporary.mkdir()
     try:
-        yield temporary
-        for file in (temporary, *temporary.rglob("*")):
-            if not file.is_symlink():
-                _sync(file)
-        if not path.exists():
-            os.rename(temporary, path)
-        elif not _exchange(temporary, path):
-            _replace(temporary, path)
+        with _named(path, temporary):
+            temporary.mkdir()
+            yield temporary
+            for file in (temporary, *temporary.rglob("*")):
+                if not file.is_symlink():
+                    _sync(file)
+            if not path.exists():
+                os.rename(temporary, path)
+            elif not _exchange(temporary, path):
+                _replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _sync(path.parent)

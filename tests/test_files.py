@@ -1,6 +1,7 @@
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -157,3 +158,24 @@ def test_a_folder_is_replaced_without_an_instant_in_which_it_is_missing(tmp_path
             (folder / content).write_text(content)
     assert names(path) == ["second"]
     assert names(tmp_path) == ["it"]
+
+
+def test_what_cannot_be_written_is_named_as_the_user_knows_it(tmp_path):
+    """The system names a temporary file, or none when there is no room."""
+
+    def write_in_a_folder(name, content):
+        with atomic_directory(tmp_path / "it") as folder, atomic_write(folder / name, "wb") as stream:
+            stream.write(content)
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"too large: '.*/it/a/large\.bin'$"):
+            write_in_a_folder("a/large.bin", bytes(5000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert names(tmp_path) == []
+    (tmp_path / "it").mkdir()
+    with pytest.raises(IsADirectoryError) as caught, atomic_write(tmp_path / "it"):
+        pass
+    assert caught.value.filename == str(tmp_path / "it")
