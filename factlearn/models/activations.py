@@ -7,7 +7,7 @@ fit and the view:
     <segment>.json   the SHA-256 of the image behind each row
 
 A segment holds the images that one call found missing. Both files are written atomically, the JSON last: a segment
-without its JSON is ignored. Segments never change, so readers need no lock.
+without its JSON, or one that was cut since, is ignored. Segments never change, so readers need no lock.
 """
 
 import json
@@ -72,18 +72,17 @@ class ActivationStore:
         """
         keys = [self._image_key(path) for path in paths]
         store = self.folder / fingerprint(self._prefix, self._preprocess.name, view.name)
-        names, index = self._read(store)
+        segments, index = self._read(store)
         missing = {key: path for key, path in zip(keys, paths, strict=True) if key not in index}
         if processes.count() > 1:
             processes.wait()  # all have seen what is missing before one of them adds to it
             self._compute(store, _share(missing, batch_size), view, batch_size)
             processes.wait()
-            names, index = self._read(store)
+            segments, index = self._read(store)
             missing = {key: path for key, path in missing.items() if key not in index}
         if missing:
             self._compute(store, missing, view, batch_size)
-            names, index = self._read(store)
-        segments = [np.load(store / f"{name}.npy", mmap_mode="r") for name in names]
+            segments, index = self._read(store)
         return StoredRows(segments, np.array([index[key] for key in keys], np.int64).reshape(-1, 2))
 
     def _image_key(self, path: Path) -> str:
@@ -91,13 +90,19 @@ class ActivationStore:
             self._keys[path] = places.content_key(path)
         return self._keys[path]
 
-    def _read(self, store: Path) -> tuple[list[str], dict[str, tuple[int, int]]]:
-        names = sorted(path.stem for path in store.glob("*.json"))
+    def _read(self, store: Path) -> tuple[list[NDArray[np.float32]], dict[str, tuple[int, int]]]:
+        """The segments that are whole, and which of their rows belongs to which image."""
+        segments: list[NDArray[np.float32]] = []
         index: dict[str, tuple[int, int]] = {}
-        for segment, name in enumerate(names):
-            for row, key in enumerate(json.loads((store / f"{name}.json").read_text())):
-                index[key] = (segment, row)
-        return names, index
+        for path in sorted(store.glob("*.json")):
+            try:
+                keys = json.loads(path.read_text())
+                rows = np.load(path.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
+            except (FileNotFoundError, ValueError, EOFError):  # computed again
+                continue
+            index |= {key: (len(segments), row) for row, key in enumerate(keys)}
+            segments.append(rows)
+        return segments, index
 
     def _compute(self, store: Path, missing: dict[str, Path], view: View, batch_size: int) -> None:
         if not missing:
@@ -118,9 +123,13 @@ class ActivationStore:
                     stream.write(np.ascontiguousarray(activations).tobytes())
                     written += len(activations)
                     advance(len(activations))
+            write_json(store / f"{name}.json", list(missing))
         except OSError as error:
-            raise RunError(f"The activations could not be kept in {store} ({error}); free some space.") from error
-        write_json(store / f"{name}.json", list(missing))
+            reason = error.strerror or error
+            raise RunError(
+                f"The activations could not be kept in {store} ({reason}); free some space, or set FACTLEARN_CACHE to "
+                "another folder or model.keep_activations to false."
+            ) from error
 
 
 def _share(missing: dict[str, Path], batch_size: int) -> dict[str, Path]:
@@ -135,7 +144,7 @@ def _check_whole(mapped: Any) -> None:
     except FileNotFoundError:  # deleted, and yet whole for those who have it open
         return
     if size < mapped.offset + mapped.nbytes:
-        raise RunError(f"{mapped.filename} was cut while it was open; delete it, it will be computed again.")
+        raise RunError(f"{mapped.filename} was truncated while it was open; delete it, and it will be recomputed.")
 
 
 def _write_header(stream: object, shape: tuple[int, ...]) -> None:
