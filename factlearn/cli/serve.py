@@ -16,28 +16,29 @@ def serve(
         ),
     ],
     run: RunOption = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; only this machine by default.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any free one.")] = 8765,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; the default is reachable from this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")] = 8765,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="A file with a token that allows changes; a random one is printed if not given."),
+        typer.Option(help="A file of tokens that allow changes, one per line; by default a random one is printed."),
     ] = None,
-    read_token: Annotated[bool, typer.Option("--read-token", help="Reading needs the token as well.")] = False,
+    read_token: Annotated[bool, typer.Option("--read-token", help="Require the token for reading, too.")] = False,
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Number of processes that embed pictures; queries never wait for them.")
     ] = 1,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another name under which clients reach the service, such as its proxy's.")
+        list[str] | None,
+        typer.Option(help="Another host name that clients may use, such as the proxy's; repeat for more."),
     ] = None,
     proxy: Annotated[
-        str | None, typer.Option(help="The address of a proxy in front, whose X-Forwarded headers are believed.")
+        str | None, typer.Option(help="Address of a reverse proxy whose X-Forwarded headers are trusted.")
     ] = None,
     uploads: Annotated[
-        Path | None, typer.Option(help="Where added pictures are kept; INDEX.uploads beside each index if not given.")
+        Path | None, typer.Option(help="Folder for added pictures; by default INDEX.uploads next to each index.")
     ] = None,
-    rate: Annotated[
-        float, typer.Option(min=0, help="Requests per second that one client may make; 0 for any number.")
-    ] = 100.0,
+    rate: Annotated[float, typer.Option(min=0, help="Maximum requests per second and client; 0 for no limit.")] = 100.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve indexes over HTTP, with a web page."""

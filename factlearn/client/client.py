@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from factlearn.client.connection import ClientError, Connection
 from factlearn.client.reading import asked_for, hit_of, item_of, reading_of, shown_of
-from factlearn.errors import FactlearnError
+from factlearn.errors import FactlearnError, ImageError
 from factlearn.facts import Fact, FactQuery, Vocabulary
 from factlearn.retrieval.hits import Hit, ShownFact
 from factlearn.retrieval.sentences import Reading, single
@@ -80,7 +80,7 @@ class Client:
         anywhere: bool = False,
         stage: int | None = None,
     ) -> list[Hit]:
-        """The k images that answer a query best; see `FactIndex.query`. `stage` asks the model after that stage."""
+        """The k best images for a query; see `FactIndex.query`. `stage` queries the model after that stage."""
         options = {"k": k, "where": where, "offset": offset, "threshold": threshold, "margin": margin, "stage": stage}
         facts = asked_for(query, also, without, any_of)
         found = self._get("/search", **facts, **options, weights=_weights(weights), anywhere=anywhere or None)
@@ -128,7 +128,7 @@ class Client:
         return [hit_of(each) for each in found["hits"]]
 
     def facts_of(self, image: Image, k: int = 10) -> list[ShownFact]:
-        """The known facts that an image speaks for, best first; the image as in `similar`."""
+        """The known facts that an image shows, best first; the image as in `similar`."""
         if isinstance(image, str):
             found = self._get(f"/images/{_quoted(image)}/similar", k=1, facts=k)
         elif isinstance(image, np.ndarray):
@@ -139,7 +139,7 @@ class Client:
         return [shown_of(each) for each in found["facts"]]
 
     def read(self, query: Asked) -> Reading:
-        """How a text is understood."""
+        """Parse a query text without searching."""
         return query if isinstance(query, Reading) else reading_of(self._get("/understand", q=str(query)))
 
     def parse(self, query: Asked) -> FactQuery:
@@ -186,7 +186,7 @@ class Client:
         return [Path(item["path"]) for item in self.items()]
 
     def items(self, where: str | None = None) -> list[dict[str, Any]]:
-        """What is known about all images, or about those that pass a filter (see `factlearn.retrieval.items`)."""
+        """Metadata of all images, or of those that match a filter (see `factlearn.retrieval.items`)."""
         return [item_of(raw) for raw in self._pages(where)]
 
     def _pages(self, where: str | None) -> Iterator[dict[str, Any]]:
@@ -197,7 +197,7 @@ class Client:
             offset = page["next"]
 
     def info(self) -> dict[str, Any]:
-        """What the service says about the index: images, facts, stages, whether it can be searched.
+        """Information about the index: images, facts, stages, whether it can be searched.
 
         Raises:
             FactlearnError: if it serves no such index, or says nothing without a token.
@@ -219,7 +219,7 @@ class Client:
         any_of: Sequence[Asked] = (),
         where: str | None = None,
     ) -> dict[str, Any]:
-        """What the run achieved after each task, and the average precision of a query by each model."""
+        """The run's metrics after each task, and the average precision of a query under each model."""
         facts = {} if query is None else asked_for(query, also, without, any_of)
         return dict(self._get("/stages", **facts, where=where))
 
@@ -238,7 +238,11 @@ class Client:
         facts: Sequence[Fact | Sequence[Fact] | None] | None = None,
         metadata: Sequence[Mapping[str, str]] | None = None,
     ) -> list[str]:
-        """Send images and add them, replacing those with the same ids; returns their ids when all are committed."""
+        """Upload images and add them, replacing those with the same ids; returns their ids once all are committed."""
+        said: dict[str, Sequence[Any] | None] = {"ids": ids, "facts": facts, "metadata": metadata}
+        for name, given in said.items():
+            if given is not None and len(given) != len(images):
+                raise FactlearnError(f"{len(given)} {name} do not fit {len(images)} images; give one for each.")
         made = []
         for place, image in enumerate(images):
             shown = (facts[place] if facts else None) or ()
@@ -256,11 +260,17 @@ class Client:
         if pattern is not None or where is not None:
             found = [item["id"] for item in self.items(where)]
             chosen += [image for image in found if pattern is None or fnmatch.fnmatchcase(image, pattern)]
-        parameters = {"index": self.name}
-        return sum(
-            int(self._connection.json("DELETE", f"/images/{_quoted(image)}", params=parameters)["removed"])
-            for image in dict.fromkeys(chosen)
-        )
+        return sum(self._remove(image) for image in dict.fromkeys(chosen))
+
+    def _remove(self, image: str) -> int:
+        try:
+            path = f"/images/{_quoted(image)}"
+            return int(self._connection.json("DELETE", path, params={"index": self.name})["removed"])
+        except ClientError as error:
+            if error.status != 404:
+                raise
+            self.info()  # raises if it is the index that is unknown
+            return 0
 
     def remember(
         self,
@@ -283,18 +293,18 @@ class Client:
         return self._finished("/importance", body, progress or (lambda job: None))
 
     def optimize(self, *, say: Callable[[str], None] = lambda text: None, **options: Any) -> list[Trial]:
-        """Choose the fastest way to search that reaches a recall; see `factlearn.retrieval.folder.optimize`."""
+        """Switch to the fastest search structure that reaches a recall; see `factlearn.retrieval.folder.optimize`."""
         body = {"index": self.name, **options}
         job = self._finished("/optimize", body, lambda job: say(str(job["what"])))
         return [Trial(**trial) for trial in job["result"]["trials"]]
 
     def verify(self) -> list[str]:
-        """One sentence for everything that is not as it was written; none if all is well."""
+        """Check the index; one sentence per damaged part, none if all is well."""
         found = self._connection.json("POST", "/verify", params={"index": self.name})
         return list(found["problems"])
 
     def reload(self) -> None:
-        """Nothing to do: the service always answers from the newest state."""
+        """No-op: the service always answers from the newest state."""
 
     def _finished(self, path: str, body: dict[str, Any], progress: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """A job once it is over; `progress` is called with it until then."""
@@ -311,7 +321,10 @@ class Client:
         return self._connection.json("GET", path, params={"index": self.name, **parameters})
 
     def _upload(self, path: str, image: Path | bytes, **fields: Any) -> Any:
-        name, content = ("image", image) if isinstance(image, bytes) else (image.name, image.read_bytes())
+        try:
+            name, content = ("image", image) if isinstance(image, bytes) else (image.name, image.read_bytes())
+        except OSError as error:
+            raise ImageError(f"The image {image!s} cannot be read ({error.strerror}).") from None
         data = {key: value for key, value in {"index": self.name, **fields}.items() if value is not None}
         return self._connection.json("POST", path, files={"image": (name, content)}, data=data)
 

@@ -11,10 +11,11 @@ from factlearn.errors import FactlearnError
 _API = "/api/v1"
 _BUSY = (429, 503)
 _LONGEST_PAUSE = 10.0
+_LARGEST_PORT = 65535
 
 
 class ClientError(FactlearnError):
-    """What a service refused, in its own words.
+    """An error from the service, with its message.
 
     Attributes:
         status: the HTTP status; 0 if the service was not reached.
@@ -29,14 +30,31 @@ class Connection:
     """A service's address, and the token to show it."""
 
     def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
+        if token and not (token.isascii() and token.isprintable()):
+            raise FactlearnError("The token is not plain ASCII; give one line of the service's token file.")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout)
+        try:
+            self._http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout)
+            if (self._http.base_url.port or 0) > _LARGEST_PORT:
+                raise httpx.InvalidURL(f"the port is above {_LARGEST_PORT}")
+        except httpx.InvalidURL as error:
+            raise FactlearnError(f"{url!r} is no address of a service ({error}).") from None
         self.url = url
+        self._timeout = timeout
         self._retries = retries
 
     def json(self, method: str, path: str, **options: Any) -> Any:
-        """The JSON of an answer."""
-        return self.send(method, path, **options).json()
+        """The JSON of an answer.
+
+        Raises:
+            ClientError: if the service cannot be reached or refuses, or something else answers there.
+        """
+        response = self.send(method, path, **options)
+        try:
+            return response.json()
+        except ValueError:
+            detail = f"What answers at {self.url} is not a factlearn service; check the address."
+            raise ClientError(response.status_code, detail) from None
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """An answer.
@@ -49,6 +67,8 @@ class Connection:
         for left in range(self._retries, -1, -1):
             try:
                 response = self._http.request(method, _API + path, **options)
+            except httpx.ReadTimeout:
+                raise ClientError(0, f"The service at {self.url} gave no answer in {self._timeout:g} s.") from None
             except httpx.HTTPError as error:
                 raise ClientError(0, f"The service at {self.url} cannot be reached ({error}).") from None
             if response.is_success:

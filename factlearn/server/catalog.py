@@ -64,6 +64,8 @@ class Served:
             self.swap(Snapshot(index), signature)
         except FactlearnError as error:
             self.take_out(str(error))
+        except OSError as error:
+            self.take_out(f"It cannot be read ({error}).")
 
     def swap(self, snapshot: Snapshot, signature: object = None) -> None:
         """Have new requests use a snapshot; those under way keep theirs."""
@@ -262,15 +264,19 @@ class Catalog:
 
 
 def check_places(given: Sequence[str]) -> None:
-    """Refuse folders that do not exist, before the service starts: a damaged index may be repaired, a typo may not.
+    """Refuse folders that are no index, before the service starts: a damaged index may be repaired, a typo may not.
 
     Raises:
         FactIndexError: naming the first.
     """
     for each in given:
         _, address = _named(each)
-        if store_at(address) is STORES[DEFAULT] and not os.path.isdir(address):
+        if store_at(address) is not STORES[DEFAULT]:
+            continue
+        if not os.path.isdir(address):
             raise FactIndexError(f"{address} is not an index (no such folder); build one with `factlearn index build`.")
+        if not any(os.path.exists(os.path.join(address, part)) for part in ("index.json", "segments")):
+            raise FactIndexError(f"{address} is not an index (it has no index.json); name one, such as indexes/demo.")
 
 
 def _named(given: str) -> tuple[str, str]:

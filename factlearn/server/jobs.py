@@ -75,7 +75,7 @@ class Jobs:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def all(self) -> list[Job]:
-        """Newest first."""
+        """All jobs, newest first."""
         return list(reversed(self._jobs.values()))
 
     def find(self, name: str) -> Job:

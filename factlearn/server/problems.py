@@ -1,5 +1,7 @@
 """Errors as problem+json (RFC 9457): a status and one sentence."""
 
+import json
+import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -14,6 +16,7 @@ from factlearn.server.shapes.base import Problem
 
 MEDIA_TYPE = "application/problem+json"
 _LONGEST = 500
+log = logging.getLogger("factlearn.server")
 
 
 class ServiceError(Exception):
@@ -57,6 +60,12 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(FactlearnError)
     async def mistaken(request: Request, error: FactlearnError) -> Response:
         return problem(400, str(error))
+
+    @app.exception_handler(OSError)
+    async def unable(request: Request, error: OSError) -> Response:
+        log.warning(json.dumps({"path": request.url.path, "error": str(error)}))
+        what = f"The service cannot use a file that it needs ({error.strerror or type(error).__name__})"
+        return problem(503, f"{what}; its log says which.", {"Retry-After": "30"})
 
     @app.exception_handler(RecursionError)
     async def nested(request: Request, error: RecursionError) -> Response:

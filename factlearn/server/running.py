@@ -1,16 +1,18 @@
 """Running the service: uvicorn with our limits, until it is told to stop; then requests under way are finished."""
 
+import ipaddress
 import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
 from factlearn.errors import ConfigError
+from factlearn.learning.runs import Run
 from factlearn.server.app import create_app
 from factlearn.server.catalog import check_places
 from factlearn.server.protocol import patient_protocol
@@ -70,25 +72,57 @@ def run(settings: Settings, say: Callable[[str], None], *, show_token: bool) -> 
     """Serve until SIGINT or SIGTERM; say where, with the token if it should be shown.
 
     Raises:
-        ConfigError: if the address cannot be listened on.
+        FactlearnError: if the settings make no sense, or the address cannot be listened on.
     """
 
     def ready(server: Server) -> None:
         host, port = server.address
         place = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-        names = ", ".join(server.app.state.service.catalog.indexes)
-        say(f"Serving {names} at {place}{f'#token={settings.tokens[0]}' if show_token else ''}")
+        indexes = server.app.state.service.catalog.indexes
+        say(f"Serving {', '.join(indexes)} at {place}{f'#token={settings.tokens[0]}' if show_token else ''}")
+        for served in indexes.values():
+            if served.reason is not None:
+                say(f"{served.name} cannot be searched: {served.reason}")
 
-    check_places(settings.indexes)
+    _check(settings)
     try:
-        with _offline():
-            Server(settings, ready).run()
-    except SystemExit:
-        raise ConfigError(
-            f"Cannot listen on {settings.host}:{settings.port}; another program may be using it: choose another --port."
-        ) from None
+        with _offline(), _listening(settings.host, settings.port) as sockets:
+            Server(settings, ready).run(sockets)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # finished already; a further Ctrl-C changes nothing
+
+
+def _check(settings: Settings) -> None:
+    """Refuse what would otherwise show in the middle of serving, or never."""
+    check_places(settings.indexes)
+    if settings.run is not None:
+        Run.of_facts(settings.run)
+    if settings.uploads is not None and settings.uploads.exists() and not settings.uploads.is_dir():
+        raise ConfigError(f"--uploads {settings.uploads} is not a folder.")
+    proxies = [] if settings.proxy is None else settings.proxy.split(",")
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy.strip(), strict=False)
+        except ValueError:
+            raise ConfigError(f"--proxy takes IP addresses or networks, such as 127.0.0.1, not {proxy!r}.") from None
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Sockets at an address; opened before the indexes, so that a wrong address is told at once."""
+    with ExitStack() as opened:
+        try:
+            if not host.strip():
+                raise OSError("no host is named")  # would mean all addresses
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            sockets = [
+                opened.enter_context(socket.create_server(place, family=family, backlog=_BACKLOG))
+                for family, *_, place in dict.fromkeys(found)
+            ]
+        except (OSError, UnicodeError) as error:
+            reason = str(getattr(error, "strerror", None) or error).partition(" (")[0]
+            raise ConfigError(f"Cannot listen on {host}:{port} ({reason}); choose another --host or --port.") from None
+        yield sockets
 
 
 @contextmanager

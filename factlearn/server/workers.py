@@ -77,10 +77,13 @@ class Worker:
             return
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        self._process = context.Process(target=self._target, args=(theirs,), name=self._name, daemon=True)
-        self._process.start()
+        process = context.Process(target=self._target, args=(theirs,), name=self._name, daemon=True)
+        process.start()
         theirs.close()
-        self._connection = ours
+        self._process, self._connection = process, ours
+        if self._closed:  # meanwhile
+            self._kill()
+            raise Crashed(f"{self._name} is closed")
 
     def call(self, operation: str, arguments: dict[str, Any], seconds: float) -> tuple[Any, bytes]:
         """What the worker answers.

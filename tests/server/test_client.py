@@ -1,12 +1,16 @@
 """The client answers as the index does."""
 
+import functools
 import inspect
+import socket
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
 from factlearn.client import Client, ClientError
-from factlearn.errors import FactlearnError
+from factlearn.errors import FactlearnError, ImageError
 from factlearn.facts import Fact
 from factlearn.retrieval import FactIndex
 from tests.server.running import TOKEN, serving
@@ -149,3 +153,46 @@ def test_the_client_adds_and_removes_images(writable_service, picture):
 def test_a_service_that_is_not_there_is_told():
     with pytest.raises(ClientError, match="cannot be reached"):
         Client("http://127.0.0.1:9").query("<dog>")
+
+
+def test_addresses_and_tokens_that_cannot_be_are_told():
+    for url in ("http://127.0.0.1:99999", "http://[::1"):
+        with pytest.raises(FactlearnError, match="is no address of a service"):
+            Client(url)
+    with pytest.raises(ClientError, match="cannot be reached"):
+        len(Client("127.0.0.1"))
+    for token in ("schlüssel-zum-dienst", "two\nlines-of-a-file"):
+        with pytest.raises(FactlearnError, match="not plain ASCII"):
+            Client(token=token)
+
+
+def test_a_service_that_does_not_answer_in_time_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ClientError, match=r"gave no answer in 0\.2 s"):
+            Client(url, timeout=0.2).query("<dog>")
+
+
+def test_an_address_at_which_something_else_answers_is_told(tmp_path):
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "v1").write_text("<h1>Another site</h1>")
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        with pytest.raises(ClientError, match="is not a factlearn service"):
+            len(Client(f"http://127.0.0.1:{other.server_port}"))
+        other.shutdown()
+
+
+def test_what_cannot_be_sent_is_refused_before_anything_is_changed(plain, picture, tmp_path):
+    with serving(plain.path) as running, Client(running.url, token=TOKEN) as client:
+        with pytest.raises(FactlearnError, match="1 ids do not fit 2 images"):
+            client.add([picture, picture], ids=["a"])
+        with pytest.raises(ImageError, match=r"gone\.png cannot be read \(No such file or directory\)"):
+            client.similar(tmp_path / "gone.png")
+        assert client.remove(["nothing", "set/1.png"]) == plain.remove(["nothing", "set/1.png"]) + 1 == 1
+        with pytest.raises(FactlearnError, match="no index 'other'"):
+            Client(running.url, "other", token=TOKEN).remove(["set/2.png"])
+        with pytest.raises(ClientError, match="needs a token") as refused:
+            Client(running.url, token="not-the-right-token").remove(["set/2.png"])
+        assert refused.value.status == 401

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from factlearn.learning.runs import Run
 from factlearn.retrieval import FactIndex
 from factlearn.server.shapes.images import Added, ImageDetail, ImagesAnswer, Removed
 from tests.conftest import draw
-from tests.server.running import BEARER
+from tests.server.running import BEARER, serving
 
 
 def upload(picture):
@@ -125,3 +126,14 @@ def test_chosen_images_can_be_taken_away_as_a_list_or_as_files(photo_service):
         for row, hit in zip(listed, hits, strict=True):
             with open(hit["path"], "rb") as original:
                 assert archive.read(row["file"]) == original.read()
+
+
+def test_a_disk_that_cannot_be_written_is_a_sentence_without_its_path(plain, picture):
+    with serving(plain.path) as running:
+        shutil.rmtree(running.service.spool)  # as good as full or read-only: nothing can be written there
+        refused = running.http.post("/api/v1/facts", files={"image": picture.read_bytes()})
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) > 0
+        assert "(No such file or directory)" in refused.json()["detail"]
+        assert str(running.service.spool) not in refused.text
+        assert running.http.get("/api/v1/search", params={"q": "<dog>"}).status_code == 200

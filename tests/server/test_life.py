@@ -3,16 +3,20 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
 from factlearn.retrieval import FactIndex
+from factlearn.server import decoding
 from factlearn.server.settings import Limits
+from factlearn.server.workers import Crashed, Worker
 from tests.cli.commands import factlearn
 from tests.retrieval.conftest import more_images
 from tests.server.conftest import make_plain
@@ -183,15 +187,51 @@ def test_the_end_is_quiet_while_a_worker_is_still_asked_about_the_run(learned):
     ("arguments", "sentence"),
     [
         (["plain", "--token-file", "nowhere"], "token file"),
-        (["plain", "--host", "256.1.1.1"], "Cannot listen"),
+        (["plain", "--host", "256.1.1.1"], "Cannot listen on 256.1.1.1:0 ("),
+        (["plain", "--host", ""], "no host is named"),
+        (["plain", "--host", "." * 80], "Cannot listen"),
         (["plian"], "plian is not an index"),
+        (["."], ". is not an index"),
         (["plain", "plain"], "Two indexes are called 'plain'"),
+        (["plain", "--run", "nowhere"], "nowhere holds no run"),
+        (["plain", "--uploads", "plain/index.json"], "plain/index.json is not a folder"),
+        (["plain", "--proxy", "nginx"], "not 'nginx'"),
     ],
 )
-def test_a_mistaken_start_ends_with_a_sentence(plain, tmp_path, arguments, sentence):
+def test_a_mistaken_start_ends_with_a_sentence(plain, tmp_path, caplog, arguments, sentence):
     before = os.environ.get("FACTLEARN_OFFLINE")
     done = factlearn("serve", *arguments, "--port", "0", cwd=tmp_path)
     assert os.environ.get("FACTLEARN_OFFLINE") == before  # only the service itself must not download
     assert done.returncode == 2
     assert sentence in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+    assert not caplog.records  # which outside of tests would be lines as well
+
+
+def test_a_port_in_use_is_said_at_once(plain, tmp_path, caplog):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        done = factlearn("serve", "plain", "--port", other.getsockname()[1], cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "(Address already in use); choose another --host or --port." in done.stderr
+    assert not caplog.records
+
+
+def test_a_start_says_which_index_cannot_be_searched(plain, tmp_path):
+    (plain.path / "index.json").write_text("{}")
+    command = [sys.executable, "-c", "from factlearn.cli import main; main()", "serve", str(plain.path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("Serving plain at ")
+        assert process.stdout.readline().startswith("plain cannot be searched: ")
+        process.terminate()
+
+
+def test_workers_end_even_while_they_start():
+    for attempt in range(30):
+        worker = Worker(decoding.work, f"worker-{attempt}")
+        with ThreadPoolExecutor(1) as pool:
+            started = pool.submit(worker.start)
+            time.sleep(attempt * 2e-4)
+            worker.close()
+        assert started.exception() is None or isinstance(started.exception(), Crashed)
+        assert worker.pid is None or not os.path.exists(f"/proc/{worker.pid}")

@@ -31,7 +31,7 @@ IndexName = Annotated[str | None, Query(max_length=200)]
 
 @router.get("", response_model=Service, summary="The service and its indexes")
 async def service_info(service: TheService, request: Request) -> Response:
-    """What is served, and what is asked of clients; who has no token where reading needs one sees only the latter."""
+    """The served indexes, and what clients need; without the token, where reading needs one, only the latter."""
     limits = service.settings.limits
     stranger = service.doorkeeper.is_stranger(dict(request.scope["headers"]))
     return json_response({
@@ -78,7 +78,7 @@ async def vocabulary(
     position: Literal["subject", "predicate", "object"] | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> Response:
-    """Units that start with a prefix (or have a word that does), those of most images first."""
+    """Units that start with a prefix (or contain a word that does), most images first."""
     served = service.catalog.find(index)
     snapshot = served.current()
     begun = " ".join(prefix.lower().split())
@@ -124,7 +124,7 @@ async def columns(service: TheService, index: IndexName = None) -> Response:
 
 @router.get("/stages", response_model=StagesAnswer, summary="The models after each task")
 async def stages(service: TheService, query: Annotated[Question, Query()]) -> Response:
-    """What the run achieved after each task, and how well a query is answered by each model."""
+    """The run's metrics after each task, and the query's average precision under each model."""
     served = service.catalog.find(query.index)
     snapshot, options = served.current(), query.options()
     options.check(snapshot)
@@ -134,14 +134,14 @@ async def stages(service: TheService, query: Annotated[Question, Query()]) -> Re
 
 @router.post("/verify", response_model=Verified, summary="Compare an index with its checksums (token)")
 async def verify(service: TheService, index: IndexName = None) -> Response:
-    """Read every file of the index; one sentence for each that is damaged, for which the index is taken out."""
+    """Check every file of the index; one sentence per damaged file, in which case the index stops being served."""
     served = service.catalog.find(index)
     return json_response({"index": served.name, "problems": await service.watching.run(served.problems)})
 
 
 @router.post("/session", status_code=204, response_class=Response, summary="A cookie for reading (token)")
 async def session(service: TheService, request: Request) -> Response:
-    """Gives a browser that has shown the token a cookie with which it may read; nothing can be changed with it."""
+    """Give a browser that has the token a read-only cookie."""
     value = service.doorkeeper.reader_cookie(request.headers.get("authorization", ""))
     response = Response(status_code=204)
     secure = request.url.scheme == "https"
@@ -151,7 +151,7 @@ async def session(service: TheService, request: Request) -> Response:
 
 @health.get("/healthz", response_model=Alive, summary="Whether the process answers")
 async def healthz() -> Response:
-    """Always ok, if it answers at all."""
+    """Liveness: ok whenever the process answers."""
     return json_response({"status": "ok"})
 
 
@@ -159,7 +159,7 @@ async def healthz() -> Response:
     503: {"model": Ready, "description": "None of them can, or not the one asked for."},
 })  # fmt: skip
 async def readyz(service: TheService, index: IndexName = None) -> Response:
-    """Each index with the reason why it cannot be searched; 503 if none can, or not the one asked for."""
+    """Readiness of each index, or why it cannot be searched; 503 if none can, or not the requested one."""
     asked = service.catalog.indexes if index is None else {index: service.catalog.find(index)}
     found = {name: {"ready": each.snapshot is not None, "reason": each.reason} for name, each in asked.items()}
     ready = any(each["ready"] for each in found.values())

@@ -87,7 +87,7 @@ async def thumb(
     index: IndexName = None,
     size: Annotated[int, Query(json_schema_extra={"enum": list(SIZES)})] = 256,
 ) -> Response:
-    """The picture scaled down, as WebP where the client takes it, otherwise JPEG."""
+    """A thumbnail, as WebP if the client accepts it, otherwise JPEG."""
     if size not in SIZES:
         raise ServiceError(422, f"size must be one of {', '.join(map(str, SIZES))}.")
     snapshot = service.catalog.find(index).current()
@@ -116,7 +116,7 @@ async def similar(
     threshold: Annotated[Threshold, Query()] = None,
     facts: Annotated[int, Query(ge=1, le=100)] = 5,
 ) -> Response:
-    """The images most like one that the index holds; itself comes first."""
+    """The images most similar to an indexed one, which itself comes first."""
     started = time.perf_counter()
     served = service.catalog.find(index, stage)
     snapshot = served.current()
@@ -138,7 +138,7 @@ async def _vector(service: Service, snapshot: Snapshot, image: str) -> Any:
 
 @router.get("/images/{image:path}", response_model=ImageDetail, summary="What is known about an image")
 async def one(service: TheService, image: ImageId, index: IndexName = None, stage: StageNumber = None) -> Response:
-    """Its label, metadata and file, and the facts that its vector speaks for."""
+    """An image's label, metadata and file, and the facts that its vector shows."""
     served = service.catalog.find(index, stage)
     snapshot = served.current()
     item = await _item(service, snapshot, _decoded(image))
@@ -157,7 +157,7 @@ async def add(
     fact: Annotated[list[Text] | None, Form(max_length=20, description="What it is known to show.")] = None,
     metadata: Annotated[str | None, Form(max_length=20_000, description="A JSON object of texts.")] = None,
 ) -> Response:
-    """Embed a picture, keep it and add it to the index; answers when it is committed."""
+    """Embed a picture, store it and add it to the index; responds once it is committed."""
     served = service.catalog.find(index)
     snapshot = served.current()
     labels = [Fact.parse(each) for each in fact or () if each]
@@ -201,7 +201,7 @@ def _is_plain(text: str) -> bool:
 
 @router.delete("/images/{image:path}", response_model=Removed, summary="Remove an image (token)")
 async def remove(service: TheService, image: ImageId, index: IndexName = None) -> Response:
-    """Remove an image from the index; answers when it is committed. Its file is deleted only if it was uploaded."""
+    """Remove an image from the index; responds once it is committed. The file is deleted only if it was uploaded."""
     served = service.catalog.find(index)
     name = _decoded(image)
     await _item(service, served.current(), name)
@@ -213,7 +213,7 @@ async def remove(service: TheService, image: ImageId, index: IndexName = None) -
     200: {"content": {media: {} for media in downloads.MEDIA.values()}, "description": "The file."},
 })  # fmt: skip
 async def download(service: TheService, chosen: Download) -> Response:
-    """A list of chosen images, or their files where they still are what was indexed."""
+    """Download chosen images as a list, or their files if they have not changed since indexing."""
     served = service.catalog.find(chosen.index)
     snapshot = served.current()
     items = [await _item(service, snapshot, image) for image in dict.fromkeys(chosen.ids)]

@@ -55,7 +55,7 @@ async def run_metrics(service: TheService, name: Annotated[str, Path(max_length=
 
 @router.post("/importance", status_code=202, response_model=Job, summary="Remember these (token)")
 async def importance(service: TheService, asked: ImportanceRequest) -> Response:
-    """Start a job that adapts the run behind an index to facts or images, as a new run beside it."""
+    """Start a job that adapts the run behind an index to facts or images, as a new run next to it."""
     if bool(asked.facts) == bool(asked.images):
         raise FactError("Say what must not be forgotten: either facts or images.")
     served = service.catalog.find(asked.index)
@@ -78,7 +78,7 @@ async def importance(service: TheService, asked: ImportanceRequest) -> Response:
 
 @router.post("/optimize", status_code=202, response_model=Job, summary="Choose the fastest search (token)")
 async def optimize(service: TheService, asked: OptimizeRequest) -> Response:
-    """Start a job that joins the segments of an index and chooses the fastest search that reaches a recall."""
+    """Start a job that merges the segments of an index and selects the fastest search structure for a recall."""
     served = service.catalog.find(asked.index)
     served.current()
     options = asked.model_dump(exclude={"index"}, exclude_none=True)
@@ -88,19 +88,19 @@ async def optimize(service: TheService, asked: OptimizeRequest) -> Response:
 
 @router.get("/jobs", response_model=JobsAnswer, summary="All jobs")
 async def jobs(service: TheService) -> Response:
-    """Newest first."""
+    """All jobs, newest first."""
     return json_response({"jobs": [job.to_json() for job in service.jobs.all()]})
 
 
 @router.get("/jobs/{job}", response_model=Job, summary="A job")
 async def one(service: TheService, job: JobId) -> Response:
-    """How far it is."""
+    """The state and progress of a job."""
     return json_response(service.jobs.find(job).to_json())
 
 
 @router.delete("/jobs/{job}", response_model=Job, summary="Cancel a job (token)")
 async def cancel(service: TheService, job: JobId) -> Response:
-    """End it; nothing of what it was writing appears."""
+    """Cancel a job; it leaves no partial output."""
     return json_response((await service.jobs.cancel(job)).to_json())
 
 
@@ -108,6 +108,6 @@ async def cancel(service: TheService, job: JobId) -> Response:
     200: {"content": {"text/event-stream": {}}, "description": "One `job` event per change, until it is over."},
 })  # fmt: skip
 async def events(service: TheService, job: JobId) -> Response:
-    """Server-sent events; each carries the whole job."""
+    """A job's progress as server-sent events; each contains the whole job."""
     found = service.jobs.find(job)
     return StreamingResponse(job_events(found, service.stopping), media_type="text/event-stream")

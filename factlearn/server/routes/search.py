@@ -52,7 +52,7 @@ class Question(BaseModel):
     also: list[Text] = Field([], alias="and", max_length=8, description="Facts that the same image must show.")
     without: list[Text] = Field([], alias="not", max_length=8, description="Facts that it must not show.")
     any_of: list[Text] = Field([], alias="or", max_length=8, description="Facts that it may show instead.")
-    anywhere: bool = Field(False, description="Find units in any place: <bike> also finds <person, riding, bike>.")
+    anywhere: bool = Field(False, description="Match units in any position: <bike> also finds <person, riding, bike>.")
     margin: Margin = MARGIN
 
     async def read(self, service: Service, snapshot: Snapshot, text: str) -> Reading:
@@ -183,14 +183,14 @@ async def understand(
     q: Annotated[str, Query(max_length=500)],
     index: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Response:
-    """How a text would be read, without searching."""
+    """How a query text would be parsed, without searching."""
     snapshot = service.catalog.find(index).current()
     return json_response(understood(await read(service, snapshot, q)))
 
 
 @router.post("/search", response_model=ManyAnswers, summary="Several queries at once")
 async def search_many(service: TheService, asked: ManyQueries) -> Response:
-    """Each query answered by itself, in one sweep."""
+    """Answer several queries, each separately, in one scan."""
     started = time.perf_counter()
     served = service.catalog.find(asked.index, asked.stage)
     snapshot = served.current()
@@ -250,7 +250,7 @@ async def similar_answer(
 
 @router.post("/search/vector", response_model=SimilarAnswer, summary="Images like a vector")
 async def search_vector(service: TheService, asked: VectorQuery) -> Response:
-    """The images whose vectors are nearest to one [3, D]."""
+    """The images whose vectors are closest to a vector [3, D]."""
     started = time.perf_counter()
     served = service.catalog.find(asked.index)
     snapshot = served.current()
@@ -277,7 +277,7 @@ async def search_image(
     threshold: Annotated[Threshold, Form()] = None,
     facts: Annotated[int, Form(ge=1, le=100)] = 5,
 ) -> Response:
-    """The images most like a picture that the client sends, and the facts it shows."""
+    """The images most similar to an uploaded picture, and the facts it shows."""
     started = time.perf_counter()
     served = service.catalog.find(index)
     snapshot = served.current()
@@ -295,7 +295,7 @@ async def facts_of(
     index: Annotated[str | None, Form(max_length=200)] = None,
     k: Annotated[int, Form(ge=1, le=100)] = 10,
 ) -> Response:
-    """The known facts that a picture speaks for, best first."""
+    """The known facts that a picture shows, best first."""
     served = service.catalog.find(index)
     snapshot = served.current()
     async with service.uploads.received(image) as picture:
