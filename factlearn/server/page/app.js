@@ -25,13 +25,13 @@ let boxed = ""; // the query in the box; what is being typed over it is left alo
 
 /** What is asked for, and of which pictures, as the service takes it. */
 const question = (state) => ({
-  q: state.q, not: state.not, and: state.and, where: whereOf(state.filters),
+  q: state.q, not: state.not, and: state.and, or: state.or, where: whereOf(state.filters),
   weights: state.weights.some((each) => each !== 1) ? state.weights.join(",") : null,
 });
 
 /** What the results depend on; anything else changes without asking again. */
 const depends = (state) => JSON.stringify([
-  state.q, state.not, state.and, state.weights, state.index, state.other, state.stage, state.sort, state.filters, state.like, state.picture,
+  state.q, state.not, state.and, state.or, state.weights, state.index, state.other, state.stage, state.sort, state.filters, state.like, state.picture,
 ]);
 
 async function start() {
@@ -42,7 +42,7 @@ async function start() {
   startBox();
   startFilters();
   startPicture(service);
-  startDetail(() => lists[0]?.hits ?? []);
+  startDetail(() => lists[0]?.hits ?? [], (id) => lists[0]?.drop(id));
   startIndexChoice();
   for (const panel of PANELS) {
     byId(`open-${panel}`).addEventListener("click", () => store.set({ panel: store.get().panel === panel ? "" : panel }));
@@ -81,10 +81,6 @@ async function refresh() {
 function update(state, before) {
   const served = service.indexes.find(({ name }) => name === state.index);
   if (!served) return store.set({ index: service.indexes[0].name }, { replace: true });
-  if (state.picture && !isHeld()) {
-    explain("Pictures are not part of links", "Choose, drop or paste the picture again to see its facts and neighbours.");
-    return;
-  }
   const asked = depends(state) !== depends(before) || !lists.length;
   if (asked && (state.q !== boxed || !state.q)) byId("box").value = boxed = state.q;
   if (asked) search(state, served);
@@ -106,10 +102,13 @@ function search(state, served) {
   toggle(byId("message"), false);
   toggle(byId("reference"), false);
   toggle(byId("mark-cut"), false);
-  toggle(byId("sort").parentElement, Boolean(state.q));
+  toggle(byId("sort").parentElement, Boolean(state.q && !state.like));
   byId("lists").replaceChildren();
   if (!served.ready) return explain(`${served.name} cannot be searched`, served.reason ?? "It is not ready.", button("Try again", tryAgain));
   if (!state.q && !state.like && !state.picture) return welcome(state, served);
+  if (state.picture && !isHeld(state.picture)) {
+    return explain("Pictures are not part of links", "Choose, drop or paste the picture again to see its facts and neighbours.");
+  }
   const other = service.indexes.find(({ name, ready }) => name === state.other && name !== state.index && ready);
   const names = state.q && other ? [state.index, other.name] : [state.index];
   lists = names.map((name) => makeList(state, name, names.length > 1));
@@ -168,7 +167,8 @@ function tell(list, state, page) {
   const total = page.images && !where ? ` of ${number(page.images)}` : "";
   const first = where ? "The first " : "";
   const shown = list.next === null ? `${count(list.hits.length, "picture")}${where}` : `${first}${number(list.hits.length)}${total} pictures${where}`;
-  announce(`${shown}${known} · ${Math.max(1, Math.round(page.seconds * 1000))} ms`);
+  const time = page.seconds < 1 ? `${Math.max(1, Math.round(page.seconds * 1000))} ms` : `${page.seconds.toFixed(1)} s`;
+  announce(`${shown}${known} · ${time}`);
 }
 
 function showCut() {
@@ -207,7 +207,7 @@ async function welcome(state, served) {
   showUnderstood(null);
   const place = el("ul", { class: "examples" });
   const earlier = recent().slice(0, 6);
-  explain("Ask for a fact", `${count(served.images, "picture")}, ${count(served.facts, "known fact")}. Type a fact or a sentence, or drop a picture anywhere.`,
+  explain("Ask for a fact", `${count(served.images, "picture")}, ${count(served.facts, "known fact")}. Type a fact or a sentence, or ask with a picture: drop, paste or choose one.`,
     el("h3", {}, "Try"), place, earlier.length ? el("h3", {}, "Recent") : null,
     earlier.length ? el("div", { class: "pills" }, earlier.map((text) => button(text, () => ask(text)))) : null);
   try {

@@ -9,10 +9,14 @@ import { withToken } from "./token.js";
 
 const dialog = byId("detail");
 let findHits = () => [];
+let drop = () => {};
+let sure = ""; // the picture that a second press removes; kept here, since its facts may arrive between the two
 
-/** `hits()` returns the pictures now in the list, for walking through them. */
-export function startDetail(hits) {
+/** `hits()` returns the pictures now in the list, for walking through them; `dropped(id)` takes one out of it. */
+export function startDetail(hits, dropped) {
   findHits = hits;
+  drop = dropped;
+  dialog.addEventListener("close", () => { sure = ""; });
   dialog.addEventListener("close", () => store.get().show && store.set({ show: "" }, { replace: true }));
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   dialog.addEventListener("keydown", (event) => {
@@ -90,19 +94,18 @@ function actions(image) {
   const more = () => store.set({ ...FRESH, like: image.id });
   const gone = () => withToken(async () => {
     await remove(imagePath(image.id), { index: store.get().index });
-    dialog.close();
-    document.querySelector(`.card[data-id="${CSS.escape(image.id)}"]`)?.remove();
+    drop(image.id);
+    store.set({ show: "", pick: store.get().pick.filter((id) => id !== image.id) }, { replace: true });
   });
-  let sure = false;
   const removing = (event) => {
-    if (sure) return gone().catch((error) => { event.target.textContent = error.message; });
-    sure = true;
+    if (sure === image.id) return gone().catch((error) => { event.target.textContent = error.message; });
+    sure = image.id;
     event.target.textContent = "Really remove it?";
   };
   return el("div", { class: "actions" },
     el("button", { type: "button", class: "primary", "data-action": "more", onclick: more }, "More like this"),
     el("button", { type: "button", "data-action": "pick", onclick: pick }, picked ? "Selected ✓" : "Select"),
-    el("button", { type: "button", class: "danger", "data-action": "remove", onclick: removing }, "Remove"),
+    el("button", { type: "button", class: "danger", "data-action": "remove", onclick: removing }, sure === image.id ? "Really remove it?" : "Remove"),
   );
 }
 

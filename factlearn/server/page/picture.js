@@ -6,7 +6,7 @@ import { factList } from "./detail.js";
 import { FRESH, store } from "./state.js";
 import { withToken } from "./token.js";
 
-let held = null; // { file, address }: a picture cannot be part of a link
+const held = new Map(); // { file, address } by name: a picture cannot be part of a link, but going back to it works
 let largest = Infinity;
 
 export function startPicture(service) {
@@ -38,19 +38,19 @@ function use(file) {
   if (!file) return;
   if (!isPicture(file)) return announce(`${file.name} is not a picture.`);
   if (file.size > largest) return announce(`${file.name} is too large; at most ${Math.round(largest / 1e6)} MB can be sent.`);
-  if (held) URL.revokeObjectURL(held.address);
-  held = { file, address: URL.createObjectURL(file) };
-  // The size makes two pictures of one name two states.
-  store.set({ ...FRESH, q: "", not: [], and: [], picture: `${file.name} (${count(file.size, "byte")})`, stage: null, other: "" });
+  const picture = `${file.name} (${count(file.size, "byte")})`; // the size makes two pictures of one name two states
+  if (held.has(picture)) URL.revokeObjectURL(held.get(picture).address);
+  held.set(picture, { file, address: URL.createObjectURL(file) });
+  store.set({ ...FRESH, q: "", not: [], and: [], or: [], picture, stage: null, other: "" });
 }
 
-export const isHeld = () => held !== null;
+export const isHeld = (picture) => held.has(picture);
 
 /** A page of the neighbours of the picture that was given. */
 export function neighbours(state, where, k) {
   return async (offset, signal) => {
     const form = new FormData();
-    form.append("image", held.file);
+    form.append("image", held.get(state.picture).file);
     form.append("index", state.index);
     form.append("k", k);
     form.append("offset", offset);
@@ -70,7 +70,7 @@ export function showReference(state, facts) {
   toggle(place, Boolean(state.picture || state.like));
   if (place.hidden) return;
   const own = Boolean(state.picture);
-  const source = own ? held.address : `/api/v1${imagePath(state.like)}/thumb?index=${encodeURIComponent(state.index)}`;
+  const source = own ? held.get(state.picture).address : `/api/v1${imagePath(state.like)}/thumb?index=${encodeURIComponent(state.index)}`;
   const said = el("p", { class: "hint", role: "status" });
   place.replaceChildren(
     el("img", { src: source, alt: own ? "Your picture" : `Picture ${state.like}` }),
@@ -86,7 +86,7 @@ async function add(state, button, said) {
     button.disabled = true;
     const added = await withToken(() => {
       const form = new FormData();
-      form.append("image", held.file);
+      form.append("image", held.get(state.picture).file);
       form.append("index", state.index);
       return post("/images", form);
     });

@@ -11,7 +11,7 @@ const RECENT = "factlearn-recent";
 const MOST_RECENT = 12;
 
 let knownFacts = { index: null, facts: [] };
-let shown = { units: [], rest: [] }; // the chips, and the facts to exclude that are no single unit
+let shown = { units: [], rest: [], also: [], either: [] }; // the chips, and the facts that are no single unit
 
 export const recent = () => {
   try {
@@ -38,7 +38,7 @@ export async function factsOf(index) {
 
 /** Ask for a text. */
 export function ask(text) {
-  store.set({ ...FRESH, q: text.trim(), not: [], and: [], weights: [1, 1, 1] });
+  store.set({ ...FRESH, q: text.trim(), not: [], and: [], or: [], weights: [1, 1, 1] });
 }
 
 export function startBox() {
@@ -90,7 +90,7 @@ function askChips(patch = {}) {
   const q = open ? "" : `<${units.map((unit) => (unit.not || !unit.value ? "*" : unit.value)).join(", ")}>`;
   const not = [...units.filter((unit) => unit.not && unit.value).map((unit) => single(unit.position, unit.value)), ...rest];
   if (open && not.length) return explain("Something has to be asked for before anything can be left out: name one unit.");
-  store.set({ ...FRESH, q, not, and: shown.also, ...patch });
+  store.set({ ...FRESH, q, not, and: shown.also, or: shown.either, ...patch });
 }
 
 function explain(text) {
@@ -104,10 +104,10 @@ export function showUnderstood(understood, weights) {
   toggle(chips, Boolean(understood));
   if (!understood) return explain("");
   const focused = document.activeElement?.dataset?.chip;
-  shown = { ...takeApart(understood), also: understood.also.map(({ fact }) => fact) };
+  shown = { ...takeApart(understood), also: understood.also.map(({ fact }) => fact), either: understood.any_of.map(({ fact }) => fact) };
   chips.replaceChildren(
     ...shown.units.map((unit, place) => chip(unit, place, weights)),
-    ...understood.any_of.map(({ fact }) => el("span", { class: "extra" }, "or ", fact)),
+    ...shown.either.map((fact) => extra("or", fact, () => { shown.either = shown.either.filter((each) => each !== fact); })),
     ...shown.also.map((fact) => extra("and", fact, () => { shown.also = shown.also.filter((each) => each !== fact); })),
     ...shown.rest.map((fact) => extra("not", fact, () => { shown.rest = shown.rest.filter((each) => each !== fact); })),
   );

@@ -33,7 +33,7 @@ function draw() {
   if (able) return panel.replaceChildren(el("h2", {}, "Remember"), el("p", { class: "hint" }, able));
   panel.replaceChildren(
     el("h2", {}, "Remember"),
-    el("p", { class: "hint" }, "Importance is measured on what you choose and added to what is held already: when the model keeps learning, that becomes harder to change, and new facts a little harder to learn. Choose facts here, or select pictures in the grid."),
+    el("p", { class: "hint" }, "Choose facts here, or select pictures below. What the model needs to know them will change less when it keeps learning; new facts become a little harder to learn. The result is a new run beside the old one, which stays as it is."),
     el("div", { class: "remember-columns" },
       el("div", {}, factChoice(), el("div", { class: "actions" },
         el("button", { type: "button", class: "primary", id: "remember-facts", onclick: () => start({ facts: [...chosen] }) }),
@@ -44,7 +44,7 @@ function draw() {
 }
 
 function drawJob() {
-  byId("job").replaceChildren(job ? jobView() : el("p", { class: "hint" }, "Progress shows here."));
+  byId("job").replaceChildren(job ? jobView() : el("p", { class: "hint" }, "Here you will see the progress, and then how firmly each fact is held."));
   showButtons(store.get());
 }
 
@@ -52,9 +52,9 @@ function drawJob() {
 export function showButtons(state) {
   const [facts, pictures] = [byId("remember-facts"), byId("remember-pictures")];
   if (!facts) return;
-  facts.textContent = `Remember ${count(chosen.size, "fact")}`;
+  facts.textContent = chosen.size ? `Remember ${count(chosen.size, "fact")}` : "Remember facts";
   facts.disabled = !chosen.size || busy();
-  pictures.textContent = `Remember ${count(state.pick.length, "selected picture")}`;
+  pictures.textContent = state.pick.length ? `Remember ${count(state.pick.length, "selected picture")}` : "Remember selected pictures";
   pictures.disabled = !state.pick.length || busy();
 }
 

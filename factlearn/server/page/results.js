@@ -70,6 +70,17 @@ export class ResultList {
     }
   }
 
+  /** Take out a picture that the index no longer holds; what follows has moved up by one. */
+  drop(id) {
+    const place = this.hits.findIndex((hit) => hit.id === id);
+    if (place < 0) return;
+    this.hits.splice(place, 1);
+    this.cards.splice(place, 1);
+    if (this.next !== null) this.next--;
+    if (this.modelCut > place) this.modelCut--;
+    this.showCut();
+  }
+
   #wait() {
     toggle(this.more, false);
     toggle(this.line, false);

@@ -2,7 +2,7 @@
 
 const PLAIN = ["q", "index", "other", "sort", "like", "show", "picture", "panel"];
 const NUMBERS = ["stage", "cut"];
-const LISTS = ["not", "and", "pick"];
+const LISTS = ["not", "and", "or", "pick"];
 const MOST_PICKS = 50; // in the address; more are only kept in the page
 
 export const EMPTY = {
@@ -18,6 +18,7 @@ export const EMPTY = {
   cut: null,
   not: [],
   and: [],
+  or: [],
   pick: [],
   weights: [1, 1, 1],
   filters: {},

@@ -5,11 +5,14 @@ import csv
 import io
 import json
 import zipfile
+from urllib.parse import quote
 
 from PIL import Image
 from playwright.sync_api import expect
 
+from tests.conftest import draw
 from tests.server.browser.reading import TOP, answered, asked, ids, ranking, search
+from tests.server.running import serving
 
 RIDING = "<person, riding, bike>"
 RIDING_LINK = "/?q=%3Cperson%2C+riding%2C+bike%3E"
@@ -33,6 +36,36 @@ def test_a_chosen_picture_shows_its_facts_and_neighbours_and_can_be_added(writab
     page.get_by_role("button", name="Add to the index").click()
     expect(page.locator("#reference")).to_contain_text("Added as")
     assert writable_service.get("/images", where="id like '%'")["total"] > 54
+
+
+def test_going_back_returns_to_the_picture_before(photo_service, open_page, picture, tmp_path):
+    draw(3, 78, tmp_path / "other.png")
+    page = open_page(photo_service)
+    found = []
+    for file in (picture, tmp_path / "other.png"):
+        with answered(page):
+            page.get_by_label("A picture to ask with").set_input_files(file)
+        found.append(ids(page))
+    assert found[0] != found[1]
+    with answered(page):
+        page.go_back()
+    assert ids(page) == found[0]
+
+
+def test_a_removed_picture_does_not_come_back_with_the_next_page(plain, open_page, token):
+    with serving(plain.path) as running:
+        first, *rest = [hit["id"] for hit in running.get("/search", q="<dog>", k=len(plain))["hits"]]
+        page = open_page(running, f"/?q=%3Cdog%3E&show={quote(first)}&pick={quote(first)}", token)
+        page.get_by_role("button", name="Remove").click()
+        page.get_by_role("button", name="Really remove it?").click()
+        expect(page.locator("#detail")).to_be_hidden()
+        expect(page.locator("#selection")).to_be_hidden()
+        page.mouse.wheel(0, 20_000)
+        shown = page.locator(".card[data-id]")
+        expect(shown.nth(60)).to_be_attached()
+        found = shown.evaluate_all("cards => cards.map(card => card.dataset.id)")
+        assert found == rest[: len(found)]
+        page.close()
 
 
 def test_a_dropped_picture_is_asked_with(photo_service, open_page, picture):

@@ -62,6 +62,19 @@ def test_a_chip_is_negated_and_affirmed_again(photo_service, open_page):
     assert ids(page) == ranking(photo_service, q=RIDING)
 
 
+def test_what_may_be_shown_instead_survives_a_change_of_the_chips_and_can_be_removed(plain_service, open_page):
+    page = open_page(plain_service, f"{RIDING_LINK}&or=%3Cdog%3E")
+    assert ids(page) == ranking(plain_service, q=RIDING, **{"or": "<dog>"})
+    with answered(page):
+        page.get_by_role("button", name="Any object").click()
+    assert asked(page)["or"] == ["<dog>"]
+    assert ids(page) == ranking(plain_service, q="<person, riding, *>", **{"or": "<dog>"})
+    with answered(page):
+        page.get_by_role("button", name="Remove: or <dog>").click()
+    assert "or" not in asked(page)
+    assert ids(page) == ranking(plain_service, q="<person, riding, *>")
+
+
 def test_a_chip_is_weighted(photo_service, open_page):
     page = open_page(photo_service, RIDING_LINK)
     with answered(page):

@@ -60,5 +60,5 @@ def test_an_index_of_another_model_finds_facts_but_takes_no_pictures(learned, tm
         search(page, "<dog>")
         assert ids(page) == ranking(running, q="<dog>")
         page.get_by_label("A picture to ask with").set_input_files(picture)
-        expect(page.locator("#message")).to_contain_text("is foreign")
+        expect(page.locator("#message")).to_contain_text("is not comparable")
         page.close()
