@@ -24,7 +24,7 @@ def name_of(method: str) -> str:
     return _VARIANTS.get(method) or METHODS[method].title
 
 
-@experiment("facts-four-tasks", "Table 4", "Four tasks of facts at random, three splits; and by meaning")
+@experiment("facts-four-tasks", "Table 4", "Four tasks of facts: random (three splits) and by meaning")
 def four_tasks(request: Request, outcome: Outcome) -> None:
     """MAP at the end on each task and over all; how much of the gap between FineTune and Joint is closed."""
     for kind, methods in (

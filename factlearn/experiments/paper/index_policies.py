@@ -114,7 +114,7 @@ def _gaining(
     return np.array([facts[group] in gains for group in groups]), looked_at
 
 
-@experiment("index-policies", "ours", "What to do with an index when its model has learned another task")
+@experiment("index-policies", "ours", "Keeping an index up to date when its model learns another task")
 def index_policies(request: Request, outcome: Outcome) -> None:
     """MAP over an index's images after each task, under three policies; facts of images known and unknown."""
     results = by_method(request, "agglomerative", ["mas"])["mas"]

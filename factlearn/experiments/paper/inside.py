@@ -18,7 +18,7 @@ from factlearn.experiments.paper.subsets import half_cells, sports_cells, sports
 from factlearn.experiments.projection import drift, facts_to_project, project
 
 
-@experiment("omega-histogram", "Appendix, histogram of Ω", "How importance is spread over the parameters, two zooms")
+@experiment("omega-histogram", "Appendix, histogram of Ω", "Distribution of importance over the parameters")
 def omega_histogram(request: Request, outcome: Outcome) -> None:
     """Importance of the last layer that subject, predicate and object share, after the first of two tasks."""
     (result,) = request.learn([two_task_cell(request, "mas", 0)])
@@ -81,7 +81,7 @@ def _omega(result: RunResult) -> NDArray[np.float32]:
     return choose_layer(omega, last_shared(omega))
 
 
-@experiment("facts-projection", "Appendix, 2-D projections", "Where the sports images lie after each task")
+@experiment("facts-projection", "Appendix, 2-D projections", "2-D projection of the sports images after each task")
 def projection(request: Request, outcome: Outcome) -> None:
     """Original, adaptive, non-adaptive and FineTune on the same two axes."""
     learned = by_method(request, "agglomerative", ("mas", "finetune"))

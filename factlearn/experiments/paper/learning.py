@@ -7,6 +7,7 @@ Every method runs in both regimes, with the lambda that `factlearn tune --rule e
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 from factlearn.config import shipped
 from factlearn.evaluation.results import RunResult
@@ -42,7 +43,7 @@ def objects(request: Request, outcome: Outcome) -> None:
 
 
 @experiment(
-    "learning-frozen", "Table 6, two regimes", "Object tasks: convolutions that learn beside frozen ones", folder=True
+    "learning-frozen", "Table 6, two regimes", "Object tasks: convolutions that learn against frozen ones", folder=True
 )
 def objects_in_both_regimes(request: Request, outcome: Outcome) -> None:
     """The same beside the same network with its convolutions frozen, which is quick."""
@@ -62,7 +63,7 @@ def _objects(request: Request, outcome: Outcome, regimes: Mapping[str, int]) -> 
 @experiment(
     "learning-pairs",
     "Table 1, its regime",
-    "Two object tasks, convolutions learning: the drop of the first",
+    "Two object tasks, convolutions learning: drop on the first",
     folder=True,
 )
 def pairs(request: Request, outcome: Outcome) -> None:
@@ -106,8 +107,14 @@ def facts_by_meaning(request: Request, outcome: Outcome) -> None:
     _facts(request, outcome, "facts", ["agglomerative"], EVERY)
 
 
+@experiment("learning-vgg16", "Table 4, its network", "Four random tasks of facts, all of VGG-16 learning")
+def facts_with_vgg16(request: Request, outcome: Outcome) -> None:
+    """Every method on the paper's own network, every layer of which learns; few facts, since two cores must do."""
+    _facts(request, outcome, "vgg16", ["random"], EVERY)
+
+
 @experiment(
-    "learning-posterior", "Table 4, our readout", "Four tasks of facts by their posterior, convolutions learning"
+    "learning-posterior", "Table 4, our readout", "Four tasks of facts, posterior readout, convolutions learning"
 )
 def posterior(request: Request, outcome: Outcome) -> None:
     """What closes the gap between FineTune and Joint where facts are read out by their posterior."""
@@ -115,21 +122,26 @@ def posterior(request: Request, outcome: Outcome) -> None:
 
 
 def _facts(request: Request, outcome: Outcome, name: str, kinds: Sequence[str], methods: Sequence[str]) -> None:
+    config = load_config(shipped(f"learning/{name}.yaml"))
     for kind in kinds:
-        sets = [*_own_facts(request), f"tasks.method={kind}"]
+        sets = [*_own_facts(request, config.data), f"tasks.method={kind}"]
         group = f"{name}-{request.data_name}-{kind}"
         learned = _learn(request, name, request.chosen(methods), sets, group, {"learning": request.seeds})
         outcome.tables.append(regime_table(learned, f"Four {KINDS[kind]}, MAP at the end", 1.0, 3))
         statements(outcome, KINDS[kind], learned["learning"], 1.0)
-    outcome.notes.append("32 of the facts, at most 15 training images each, AlexNet at 64 pixels.")
+    outcome.notes.append(
+        f"{config.data.facts} of the facts, at most {config.data.images} training images each, "
+        f"{config.model.network.title} at {config.model.image_size} pixels."
+    )
 
 
-def _own_facts(request: Request) -> list[str]:
-    """The data, if it is a manifest."""
+def _own_facts(request: Request, data: Any) -> list[str]:
+    """The data, if it is a manifest: as many facts and images as the config asks for."""
     if request.data == "emoji":
         return []
     path = Path(request.data).resolve()
-    return [f"data={{source: manifest, manifest: '{path}', facts: 32, images: 15}}", "model.fit=crop"]
+    size = f"facts: {data.facts}, images: {data.images}"
+    return [f"data={{source: manifest, manifest: '{path}', {size}}}", "model.fit=crop"]
 
 
 def _learn(

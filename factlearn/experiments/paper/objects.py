@@ -25,7 +25,7 @@ PAPER_NAMES = {"imm-mode": "imm"}
 PERCENT = 100.0
 
 
-@experiment("objects-two-tasks", "Table 1", "Two object tasks: the drop of the first, and the second", data=False)
+@experiment("objects-two-tasks", "Table 1", "Two object tasks: drop on the first, accuracy on the second", data=False)
 def two_tasks(request: Request, outcome: Outcome) -> None:
     """Every method on four pairs of tasks."""
     outcome.setting = request.size(few_seeds(request))
@@ -131,7 +131,9 @@ def _last(result: RunResult) -> float:
     return PERCENT * (result.matrix()[-1][-1] or 0.0)
 
 
-@experiment("objects-eight-tasks", "Table 6 and Figure 5", "Eight object tasks: each at the end, its loss", data=False)
+@experiment(
+    "objects-eight-tasks", "Table 6 and Figure 5", "Eight object tasks: final accuracy and drop of each", data=False
+)
 def eight_tasks(request: Request, outcome: Outcome) -> None:
     """Every method on the whole sequence."""
     learned = eight(request, request.chosen(EIGHT))
@@ -172,7 +174,7 @@ def eight(request: Request, methods: Sequence[str]) -> dict[str, list[RunResult]
 @experiment(
     "objects-adaptation",
     "Section 5.1, adaptation test",
-    "Importance on one class alone, eight tasks",
+    "Importance on one class only, eight tasks",
     data=False,
 )
 def adaptation(request: Request, outcome: Outcome) -> None:

@@ -16,11 +16,11 @@ from factlearn.files import atomic_write
 
 _INTRODUCTION = """# Results next to the paper's
 
-Written by `factlearn results` from what `factlearn reproduce` left. Only the remarks are typed by hand; they are in
+`factlearn results` wrote this page from the outcomes of `factlearn reproduce`; only the remarks are typed by hand, in
 `factlearn/experiments/paper/remarks.yaml`. A cell reads *paper / here*. The paper trained whole networks for hundreds
-of epochs on data that is not public or not at hand (6DS, Birds, Flowers, …); ours use other data and mostly a small
-scale, named in each section. So orderings compare, absolute figures do not. Minutes of learning are wall-clock time,
-two runs at a time on two cores shared with other work; runs that two experiments use are counted in both.
+of epochs on data that is not public or not available to us (6DS, Birds, Flowers, …). Ours are trained on other data and
+mostly at a small scale, named in each section, so compare orderings, not absolute figures. Minutes of learning are
+wall-clock time on two cores shared with other work; a run that two experiments share counts in both.
 """
 
 
@@ -96,9 +96,9 @@ def _section(folder: Path, outcome: Outcome, remarks: dict[str, str], figures: P
 
 
 def _wrapped(text: str, indent: str = "") -> str:
-    """Paragraphs at the width of the docs."""
-    parts = (fill(part, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-             for part in text.split("\n\n"))  # fmt: skip
+    """Paragraphs at the width of the docs; tables stay as they are."""
+    options: dict[str, Any] = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
+    parts = (part if part.startswith("|") else fill(part, 120, **options) for part in text.split("\n\n"))
     return "\n\n".join(parts)
 
 
