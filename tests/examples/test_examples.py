@@ -15,6 +15,7 @@ PRINTED = {
     "growing_index": "refreshed:",
     "compare_methods": "MAS is ahead of FineTune",
 }
+LONG = ("learn_and_search", "growing_index", "adapt_to_sports")
 
 
 def test_every_example_is_listed_and_tested():
@@ -25,7 +26,7 @@ def test_every_example_is_listed_and_tested():
 
 
 @pytest.mark.assets
-@pytest.mark.parametrize("name", PRINTED)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in PRINTED])
 def test_the_example_runs(name):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
