@@ -1,7 +1,7 @@
-"""Learn one task, say that sports must not be forgotten, learn the next one, and see what became of sports.
+"""Learn one task, protect sports, learn the next task, and see how well sports are remembered.
 
-Adapting adds the importance of sports to that of the whole task, so that nothing is held less firmly than before. With
-`only=True`, the paper's form, everything but sports is free to move, and may come to lie on sports.
+Adapting adds the importance of sports to that of the whole task, so nothing is held less firmly than before. With
+`only=True`, the paper's form, everything but sports is free to move, and may end up close to sports.
 """
 
 import tempfile

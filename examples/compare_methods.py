@@ -1,4 +1,4 @@
-"""Two methods on five tasks of permuted digits, two seeds each: mean, deviation, and a paired test on the classes."""
+"""Two methods on five tasks of permuted digits, two seeds each: mean, deviation, paired test over classes."""
 
 import tempfile
 from pathlib import Path

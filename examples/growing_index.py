@@ -1,4 +1,4 @@
-"""Index pictures while the model keeps learning: old vectors stay valid, and are refreshed where that helps."""
+"""Index pictures while the model keeps learning: old vectors stay valid, and are re-embedded where that helps."""
 
 import tempfile
 from pathlib import Path
@@ -24,7 +24,7 @@ def main() -> None:
         added = add_images(index, "train", run)
         print(f"{len(added.new)} more, embedded by the model of the second task")
         done = refresh(place, run)
-        print(f"refreshed: {done.embedded} embedded again, {done.kept} kept as they were")
+        print(f"refreshed: {done.embedded} re-embedded, {done.kept} kept")
 
         for hit in FactIndex.open(place).query("<*, playing, *>", k=3):
             print(f"  {hit.score:.3f}  {hit.fact}  {hit.id}")

@@ -8,7 +8,7 @@ from factlearn.indexing.building import build_index
 from factlearn.learning.config import load_config
 
 CONFIG = Path(__file__).parents[1] / "configs" / "demo.yaml"
-# Two vendors' drawings, so that it is quick: Google's to learn from, Twitter's to be tested on.
+# Only two vendors, to be quick: Google's drawings for training, Twitter's for testing.
 QUICK = ["data.vendors=[Goog, Twtr]", "tasks.count=3", "tasks.names=null", "training.epochs=4"]
 
 

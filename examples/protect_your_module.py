@@ -1,7 +1,7 @@
-"""Protect any nn.Module with MAS in a training loop of your own: three tasks of permuted digits.
+"""Protect any nn.Module with MAS in your own training loop: three tasks of permuted digits.
 
-Lambda sets how firmly important weights are held. Too small and the first task is forgotten, too large and the last
-one is not learned: start at 1 and move by factors of 3, looking only at how well the newest task is learned.
+Lambda sets how firmly important weights are held. If it is too small, the first task is forgotten; if too large, the
+last one is not learned. Start at 1 and move by factors of 3, looking only at how well the newest task is learned.
 """
 
 import torch
@@ -14,7 +14,7 @@ TASKS, EPOCHS, BATCH = 3, 10, 128
 
 
 def make_tasks() -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The same digits, each task with its pixels in another order."""
+    """The same digits, each task with its own pixel order."""
     images, labels = load_digits(return_X_y=True)
     values = torch.tensor((images - images.mean()) / images.std(), dtype=torch.float32)
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Facts such as `<person, riding, bike>`, queries with wildcards, and which facts answer which query."""
+"""Facts such as `<person, riding, bike>`, queries with wildcards, and which facts match which query."""
 
 import re
 import unicodedata
@@ -17,7 +17,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")  # how Python spells bytes that are 
 
 
 class Relevance(StrEnum):
-    """Which facts answer a query."""
+    """Which facts match a query."""
 
     EXACT = "exact"
     """The same fact: as many units, each equal (or a wildcard)."""
@@ -154,7 +154,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class FactQuery:
-    """A fact with open units: None stands for a wildcard.
+    """A query: a fact in which None is a wildcard.
 
     Example:
         >>> query = FactQuery.parse("<person, *, bike>")
@@ -172,7 +172,7 @@ class FactQuery:
 
     @classmethod
     def of(cls, fact: Fact) -> Self:
-        """The query that asks for just this fact."""
+        """The query for exactly this fact."""
         return cls(fact.units)
 
     @classmethod
@@ -217,7 +217,7 @@ class FactQuery:
         return (named[0], named[1], named[2])
 
     def matches(self, fact: Fact, relevance: Relevance | str = Relevance.PREFIX) -> bool:
-        """Whether images of the fact answer this query."""
+        """Whether images of the fact match this query."""
         relevance = Relevance(relevance)
         if relevance is Relevance.EXACT and fact.order != len(self.units):
             return False

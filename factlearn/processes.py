@@ -264,6 +264,6 @@ def _peers() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise ProcessLost(
-            f"One of the {_group.count} processes has ended, so this one cannot go on; continue from the last "
+            f"One of the {_group.count} processes has ended, so this one cannot continue; resume from the last "
             "checkpoint with --resume, on any number of processes."
         ) from error

@@ -28,12 +28,12 @@ _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 CONFIG_HEAD = """# Every key of a config
 
-Made from the schema that checks configs. A key is written as in YAML, or with `--set section.key=value`;
+Generated from the schema that checks configs. Set a key in the YAML file, or with `--set section.key=value`;
 [Training](../training.md) explains the sections.
 """
 COMMANDS_HEAD = """# Every command
 
-Made from the command line itself: what `--help` says. Errors are one sentence and exit code 2.
+Generated from `--help`. Errors print one sentence and exit with code 2.
 """
 
 

@@ -7,14 +7,12 @@ import typer
 
 from factlearn.cli.common import JsonOption, show, show_json
 
-app = typer.Typer(
-    help="Named weights, word vectors and pictures: what there is, fetch it, find it.", no_args_is_help=True
-)
+app = typer.Typer(help="List, fetch and locate pretrained weights, word vectors and pictures.", no_args_is_help=True)
 
 
 @app.command("list")
 def assets_list(json: JsonOption = False) -> None:
-    """What can be fetched, and what is in the cache already."""
+    """List what can be fetched, and what is already in the cache."""
     from factlearn.assets import ASSETS
     from factlearn.cli.tables.assets import assets_json, assets_table
 
@@ -27,9 +25,7 @@ def assets_list(json: JsonOption = False) -> None:
 @app.command("fetch")
 def assets_fetch(
     names: Annotated[list[str], typer.Argument(help="Assets by name; `factlearn assets list` shows them.")],
-    path: Annotated[
-        Path | None, typer.Option(help="Make the asset from a file of yours instead of downloading.")
-    ] = None,
+    path: Annotated[Path | None, typer.Option(help="Use this local file instead of downloading.")] = None,
 ) -> None:
     """Download assets into the cache, check and convert them."""
     from factlearn.assets import fetch
@@ -41,7 +37,7 @@ def assets_fetch(
 
 @app.command("path")
 def assets_path(name: Annotated[str, typer.Argument(help="An asset that was fetched.")]) -> None:
-    """Where an asset is on disk."""
+    """Print where an asset is on disk."""
     from factlearn.assets import cached_path
     from factlearn.errors import AssetError
 

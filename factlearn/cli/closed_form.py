@@ -1,4 +1,4 @@
-"""Commands for runs learned in closed form (ridge): forgetting on purpose, merging, and the other readout."""
+"""Commands for runs trained in closed form (ridge): forgetting on purpose, merging, and switching the readout."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,17 +16,20 @@ def forget(
     fact: Annotated[list[str] | None, typer.Option(help="A fact or pattern, such as '<dog>'; repeat for more.")] = None,
     class_: Annotated[list[str] | None, typer.Option("--class", help="A class to forget; repeat for more.")] = None,
     image: Annotated[
-        list[Path] | None, typer.Option(help="A photo to forget; what it shows stays known from others.")
+        list[Path] | None,
+        typer.Option(help="A photo to forget; its facts stay known from other photos; repeat for more."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run to create.")] = None,
-    in_place: Annotated[bool, typer.Option("--in-place", help="Replace the run itself.")] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Replace the run instead of creating a new one.")
+    ] = False,
     drop: Annotated[
-        bool, typer.Option("--drop", help="Where photos are gone: leave them in the sums, but never answer them again.")
+        bool, typer.Option("--drop", help="If photos are gone: drop the facts, but leave the photos in the sums.")
     ] = False,
 ) -> None:
-    """Forget facts, classes or photos on purpose, exactly as if never seen; for runs learned with ridge.
+    """Forget facts, classes or photos on purpose, exactly as if never seen; for runs trained with ridge.
 
-    The photos are needed once more, to subtract what they added. The new run has a single stage: what it knows now.
+    The photos are needed once more, to subtract their contribution. The new run has a single stage.
     """
     from factlearn.errors import RunError
     from factlearn.facts import read_patterns
@@ -52,7 +55,7 @@ def merge(
     other: Annotated[Path, typer.Argument(metavar="RUN2", help="A run with the same features.")],
     out: Annotated[Path, typer.Option(help="The run to create.")],
 ) -> None:
-    """Merge two runs learned with ridge, as if one had seen the photos of both."""
+    """Merge two runs trained with ridge, as if one run had seen the photos of both."""
     from factlearn.learning.runs import Run
 
     first, second = Run.open(run), Run.open(other)
@@ -64,10 +67,10 @@ def merge(
 
 def readout(
     run: RunArgument,
-    readout: Annotated[str, typer.Argument(metavar="distance|posterior", help="How facts are read out from now on.")],
+    readout: Annotated[str, typer.Argument(metavar="distance|posterior", help="The new readout.")],
     out: Annotated[Path, typer.Option(help="The run to create.")],
 ) -> None:
-    """Read the facts of a run out in another way; for runs learned with ridge, whose sums suffice for both."""
+    """Switch a run to the other readout without training it again; for runs trained with ridge."""
     from factlearn.learning.runs import Run
 
     opened = Run.open(run)

@@ -1,4 +1,4 @@
-"""Commands that keep an index in step with a folder of images: sync, watch, relocate."""
+"""Commands that keep an index in sync with a folder of images: sync, watch, relocate."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +23,7 @@ def sync(
     ray: RayOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make an index equal to a folder: add new images, update changed ones, remove what is gone.
+    """Bring an index up to date with a folder: add new images, update changed ones, remove those that are gone.
 
     Renamed and moved files keep their vectors; copies are not indexed twice; unreadable files are named and skipped.
     """
@@ -33,7 +33,7 @@ def sync(
 def watch(
     index: IndexArgument,
     folder: FolderArgument,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the folder.")] = 60.0,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between syncs.")] = 60.0,
     once: Annotated[bool, typer.Option("--once", help="Sync once and stop, as `factlearn index sync` does.")] = False,
     run: RunOption = None,
     stage: StageOption = None,
@@ -41,7 +41,7 @@ def watch(
     ray: RayOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Sync an index with a folder again and again, until Ctrl-C."""
+    """Sync an index with a folder repeatedly, until Ctrl-C."""
     import time
 
     while True:
@@ -69,10 +69,10 @@ def _sync(
 
 def relocate(
     index: IndexArgument,
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder that the images were in.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder that they are in now.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder the images were in.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder they are in now.")],
 ) -> None:
-    """Follow a folder of images that was moved: rewrite paths where the same content is in the new folder."""
+    """Update paths after a folder of images was moved; only files with the same content are updated."""
     from factlearn.data.checking import listed
     from factlearn.progress import say
     from factlearn.retrieval import FactIndex

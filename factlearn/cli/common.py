@@ -8,18 +8,20 @@ import typer
 
 _WIDE = 200
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/demo/mas.")]
 StageOption = Annotated[
-    int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")
+    int | None, typer.Option(help="Use the model after this stage (a number from 1); the last by default.")
 ]
 FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Look at the test images again instead of using the stored evaluation.")
+    bool, typer.Option("--fresh", help="Embed the test images again instead of using the stored evaluation.")
 ]
 RunsArgument = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config, such as training.epochs=3."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a config key, such as training.epochs=3; repeat for more."
+    ),
 ]
 
 

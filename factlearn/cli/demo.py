@@ -9,10 +9,10 @@ from factlearn.cli.common import show
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the runs and the report go.")] = Path("runs/demo"),
-    index: Annotated[Path, typer.Option(help="Where the indexes go.")] = Path("indexes/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the runs and the report.")] = Path("runs/demo"),
+    index: Annotated[Path, typer.Option(help="Folder for the indexes.")] = Path("indexes/demo"),
 ) -> None:
-    """Learn four tasks of emoji facts four ways, show what is forgotten, and search the images."""
+    """Learn four tasks of emoji facts with four methods, report what each forgets, and search the images."""
     from factlearn.cli.tables.experiments import scores_table
     from factlearn.cli.tables.index import hits_table
     from factlearn.cli.tables.results import matrix_table

@@ -1,4 +1,4 @@
-"""Commands that compare runs, report on them, and repeat the paper's experiments."""
+"""Commands that compare runs, report on them, and reproduce the paper's experiments."""
 
 import dataclasses
 import shlex
@@ -12,7 +12,7 @@ from factlearn.cli.registries import naming
 
 
 def compare(runs: RunsArgument, json: JsonOption = False) -> None:
-    """Compare methods: mean and deviation over seeds, and a paired test on facts or classes."""
+    """Compare methods: mean and deviation over seeds, and a paired test over facts or classes."""
     from factlearn.cli.tables.experiments import scores_table, tests_table
     from factlearn.experiments import comparison
     from factlearn.experiments.naming import group_runs, load_runs
@@ -30,16 +30,16 @@ def compare(runs: RunsArgument, json: JsonOption = False) -> None:
 
 def report(
     runs: RunsArgument,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The HTML page to write.")] = Path("report.html"),
     query: Annotated[
         list[str] | None,
-        typer.Option(help="A fact whose images to show after each task; repeat for more; chosen for you if not given."),
+        typer.Option(help="Show what this fact finds after each task; repeat for more; by default chosen for you."),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=50, help="Number of images per query.")] = 8,
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Write a PDF too; needs Chromium or Chrome.")] = False,
 ) -> None:
-    """Write one page on what runs learned and forgot, with every plot as SVG and CSV beside it."""
+    """Write an HTML page on what runs learned and forgot, with every plot as SVG and CSV next to it."""
     from factlearn.experiments.naming import load_runs
     from factlearn.experiments.report import write_report
     from factlearn.experiments.report.pdf import find_browser, write_pdf
@@ -55,14 +55,18 @@ def report(
 def reproduce(
     name: Annotated[str, typer.Argument(help="An experiment; `list` shows them, `all` runs every one.")],
     scale: Annotated[str, typer.Option(help="small: minutes on two cores; full: the paper's own setting.")] = "small",
-    data: Annotated[str, typer.Option(help="emoji, or a manifest such as photos.csv.")] = "emoji",
-    seeds: Annotated[int, typer.Option(min=1, help="How many splits and initial weights.")] = 3,
-    methods: Annotated[str, typer.Option(help="Comma-separated; the experiment's own if not given.")] = "",
-    jobs: Annotated[int, typer.Option(min=1, help="Runs learned at the same time.")] = 1,
+    data: Annotated[
+        str, typer.Option(help="emoji, or a manifest such as photos.csv; for object tasks, a folder.")
+    ] = "emoji",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds; each has its own split and initial weights.")] = 3,
+    methods: Annotated[
+        str, typer.Option(help="Methods to compare, comma-separated; by default the experiment's own.")
+    ] = "",
+    jobs: Annotated[int, typer.Option(min=1, help="Number of runs to train at the same time.")] = 1,
     config: Annotated[
         Path | None, typer.Option(help="A config for the facts experiments, instead of --scale and --data.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where runs and outcomes are kept.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="Folder for runs and results.")] = Path("runs"),
 ) -> None:
     """Reproduce a table or figure of the paper; finished runs are reused, so a sweep can be stopped and resumed."""
     from factlearn.cli.tables.experiments import experiments_table, outcome_tables
@@ -87,10 +91,12 @@ def reproduce(
 
 
 def results(
-    runs: Annotated[Path, typer.Argument(help="Where `factlearn reproduce` keeps its outcomes.")] = Path("runs"),
+    runs: Annotated[Path, typer.Argument(help="Folder in which `factlearn reproduce` keeps its results.")] = Path(
+        "runs"
+    ),
     out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs/results.md"),
 ) -> None:
-    """Write all outcomes as one page, next to the paper's figures."""
+    """Write all results to one Markdown page, next to the paper's numbers."""
     from factlearn.experiments.paper.results_page import write_results
 
     write_results(runs, out)
@@ -100,20 +106,24 @@ def results(
 def tune(
     config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")],
     set_: SetOption = None,
-    rates: Annotated[str, typer.Option(help="Learning rates to try, comma-separated; around the config's own.")] = "",
-    lambdas: Annotated[str, typer.Option(help="Lambdas to try, comma-separated; 0.1 to 1000 if not given.")] = "",
-    accept: Annotated[float, typer.Option(help="Share of the score without penalty that is acceptable.")] = 0.95,
+    rates: Annotated[
+        str, typer.Option(help="Learning rates to try, comma-separated; by default around the config's own.")
+    ] = "",
+    lambdas: Annotated[str, typer.Option(help="Lambdas to try, comma-separated; by default 0.1 to 1000.")] = "",
+    accept: Annotated[float, typer.Option(help="Acceptable share of the score without a penalty, 0 to 1.")] = 0.95,
     rule: Annotated[
         str,
-        typer.Option(help="new: by the second task alone; end: the best at the end, by decades from the config's own."),
+        typer.Option(
+            help="new: judge by the second task alone; end: by the final score, in decades around the config's."
+        ),
     ] = "new",
     tasks: Annotated[int, typer.Option(min=2, help="Number of tasks to learn with --rule end.")] = 3,
-    out: Annotated[Path | None, typer.Option(help="Where the trials are kept; runs/tune/NAME if not given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the trial runs; default runs/tune/NAME.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Choose learning rate and lambda: the largest lambda with acceptable performance on the new task.
+    """Choose the learning rate and lambda: the largest lambda with acceptable performance on the new task.
 
-    With --rule end, lambda alone: the best at the end of the first tasks, on held-out training images of all of them.
+    With --rule end, choose lambda only: the best final score on held-out training images of the first tasks.
     """
     from factlearn.errors import ConfigError
     from factlearn.learning.config import load_config

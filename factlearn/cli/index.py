@@ -20,9 +20,7 @@ from factlearn.cli.index_options import (
 
 __all__ = ["IndexArgument", "RunOption", "app"]
 
-app = typer.Typer(
-    help="Build indexes of images that `factlearn query` searches, and look after them.", no_args_is_help=True
-)
+app = typer.Typer(help="Build and maintain the image indexes that `factlearn query` searches.", no_args_is_help=True)
 
 _run = open_run
 app.command()(sync)
@@ -33,20 +31,20 @@ app.command()(relocate)
 @app.command()
 def build(
     run: RunArgument,
-    out: Annotated[str, typer.Option(help="The index to make, such as indexes/photos or milvus://host:port/photos.")],
+    out: Annotated[str, typer.Option(help="The index to create, such as indexes/photos or milvus://host:port/photos.")],
     images: Annotated[
         str, typer.Option(help="A folder, a tar, s3://…, a manifest, or the run's own images: test, train or all.")
     ] = "test",
     stage: StageOption = None,
     skip_unreadable: SkipOption = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index already there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing index.")] = False,
     processes: ProcessesOption = 1,
     ray: RayOption = None,
     learn_importance: Annotated[
         bool,
         typer.Option(
             "--learn-importance",
-            help="Remember in the run what these images make important; see `factlearn adapt --used`.",
+            help="Add these images' importance to the run, for `factlearn adapt --used`.",
         ),
     ] = False,
 ) -> None:
@@ -83,10 +81,13 @@ def add(
     processes: ProcessesOption = 1,
     ray: RayOption = None,
     learn_importance: Annotated[
-        bool, typer.Option("--learn-importance", help="Remember in the run what the added images make important.")
+        bool,
+        typer.Option(
+            "--learn-importance", help="Add the new images' importance to the run, for `factlearn adapt --used`."
+        ),
     ] = False,
 ) -> None:
-    """Add images to an index; only what is new or changed is embedded."""
+    """Add images to an index; embeds only new or changed ones."""
     from factlearn.retrieval import FactIndex
 
     opened, source = FactIndex.open(index), _run(run)
@@ -108,10 +109,12 @@ def add(
 @app.command()
 def remove(
     index: IndexArgument,
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids of images.")] = None,
-    pattern: Annotated[str | None, typer.Option(help='Ids that match, such as "holiday/*".')] = None,
-    where: Annotated[str | None, typer.Option(help="Images that pass a filter, such as \"split = 'test'\".")] = None,
-    missing: Annotated[bool, typer.Option("--missing", help="Images whose files are gone.")] = False,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of images to remove.")] = None,
+    pattern: Annotated[str | None, typer.Option(help='Remove ids that match, such as "holiday/*".')] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Remove images that match a filter, such as \"split = 'test'\".")
+    ] = None,
+    missing: Annotated[bool, typer.Option("--missing", help="Remove images whose files are gone.")] = False,
 ) -> None:
     """Remove images from an index."""
     from factlearn import places
@@ -133,7 +136,7 @@ def remove(
 
 @app.command()
 def info(index: IndexArgument, json: JsonOption = False) -> None:
-    """Show what an index holds, which models made it, and how it is searched."""
+    """Show an index's contents, the models that embedded it, and how it is searched."""
     from factlearn.cli.tables.index import index_info, index_table
     from factlearn.retrieval import FactIndex
 
@@ -146,7 +149,7 @@ def info(index: IndexArgument, json: JsonOption = False) -> None:
 
 @app.command()
 def verify(index: IndexArgument) -> None:
-    """Check everything in an index against its checksums."""
+    """Check every file of an index against its checksum."""
     from factlearn.errors import FactIndexError
     from factlearn.retrieval import store_at
 
@@ -154,17 +157,19 @@ def verify(index: IndexArgument) -> None:
     problems = [str(problem) for problem in store.verify(index)]
     if problems:
         raise FactIndexError("\n".join(problems))
-    print(f"{store.shown(index)}: everything is as it was written")
+    print(f"{store.shown(index)}: no damage found")
 
 
 @app.command()
 def optimize(
     index: IndexArgument,
-    target_recall: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the exact top ten to find.")] = 0.95,
+    target_recall: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of the exact top ten that must be found, 0 to 1.")
+    ] = 0.95,
     memory: Annotated[str | None, typer.Option(help="Memory limit for searching, such as 2GB.")] = None,
-    kinds: Annotated[str, typer.Option(help="Kinds to consider: flat, pq, ivf, hnsw.")] = "flat,pq,ivf,hnsw",
+    kinds: Annotated[str, typer.Option(help="Search structures to try, comma-separated.")] = "flat,pq,ivf,hnsw",
 ) -> None:
-    """Find the fastest way to search an index that reaches a recall, and use it from now on."""
+    """Measure search structures and switch to the fastest one that reaches the target recall."""
     from factlearn.cli.tables.index import trials_table
     from factlearn.progress import say
     from factlearn.retrieval import FactIndex
@@ -182,7 +187,7 @@ def drift(
     sample: EachOption = 5,
     json: JsonOption = False,
 ) -> None:
-    """Show how far images move under a run's newest model, and what that does to MAP."""
+    """Show how far vectors would move under a run's newest model, and how that changes MAP."""
     from factlearn.retrieval import FactIndex
 
     opened, source = FactIndex.open(index), _run(run)
@@ -203,18 +208,18 @@ def refresh(
     stage: StageOption = None,
     policy: Annotated[
         Literal["drift", "all", "repair"],
-        typer.Option(help="Embed again what a sample shows to gain, all that is older, or only what was damaged."),
+        typer.Option(help="What to re-embed: facts that a sample shows to gain, all older vectors, or only damage."),
     ] = "drift",
     sample: EachOption = 5,
 ) -> None:
-    """Repair an index from its images, and embed again what gains by a run's newest model."""
+    """Repair an index from its images, and re-embed what a run's newest model improves."""
     source = _run(run)
     from factlearn.indexing.refreshing import refresh as refresh_index
     from factlearn.retrieval import FactIndex, store_at
 
     done = refresh_index(index, source, policy=policy, stage=stage, each=sample)
     print(
-        f"{store_at(index).shown(index)}: {done.repaired} repaired, {done.embedded} embedded again, {done.kept} kept, "
+        f"{store_at(index).shown(index)}: {done.repaired} repaired, {done.embedded} re-embedded, {done.kept} kept, "
         f"{len(done.missing)} missing"
     )
     if done.missing:
@@ -226,7 +231,7 @@ def export(
     index: IndexArgument,
     out: Annotated[Path, typer.Argument(help="The file to write: .parquet or .faiss.")],
 ) -> None:
-    """Write an index as one file for other programs."""
+    """Export an index to one file, for other programs."""
     from factlearn.retrieval import FactIndex
     from factlearn.retrieval.export import export as export_index
 
@@ -237,7 +242,7 @@ def export(
 
 @app.command()
 def upgrade(index: IndexArgument) -> None:
-    """Bring an index of an earlier format up to date."""
+    """Convert an index in an older format to the current one."""
     from factlearn.retrieval import store_at
 
     store = store_at(index)
@@ -248,9 +253,9 @@ def upgrade(index: IndexArgument) -> None:
 def copy(
     source: IndexArgument,
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="The index to make: a folder, or milvus://host:port/collection.")
+        str, typer.Argument(metavar="TARGET", help="The index to create: a folder, or milvus://host:port/collection.")
     ],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index already there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing index.")] = False,
 ) -> None:
     """Copy an index to another place or store, such as from a folder to a Milvus server and back."""
     from factlearn.retrieval import FactIndex
@@ -264,7 +269,7 @@ def _learn_importance(run, paths: list[Path]) -> None:  # type: ignore[no-untype
     from factlearn.learning.adaptation import learn_from_use
 
     learned = learn_from_use(run, paths)
-    print(f"{run.folder}: importance of {learned.count:.0f} images in use")
+    print(f"{run.folder}: importance gathered from {learned.count:.0f} images in use")
 
 
 def _bytes(text: str | None) -> int | None:

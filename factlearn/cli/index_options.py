@@ -9,10 +9,11 @@ IndexArgument = Annotated[
     str, typer.Argument(metavar="INDEX", help="An index, such as indexes/demo, or milvus://host:port/collection.")
 ]
 RunOption = Annotated[
-    Path | None, typer.Option("--run", help="The run whose model embeds; by default the one the index was built with.")
+    Path | None,
+    typer.Option("--run", help="The run whose model embeds images; by default the one that built the index."),
 ]
 StageOption = Annotated[
-    int | None, typer.Option(help="Use the model as it was after this stage; the last if not given.")
+    int | None, typer.Option(help="Use the model after this stage (a number from 1); the last by default.")
 ]
 SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Skip images that cannot be decoded.")]
 ProcessesOption = Annotated[int, typer.Option(min=1, help="Number of worker processes.")]
@@ -21,7 +22,7 @@ RayOption = Annotated[
     typer.Option(
         "--ray",
         metavar="ADDRESS",
-        help="Embed on a Ray cluster: its address, `auto` for the one this machine belongs to, or `local`.",
+        help="Embed on a Ray cluster: its address, `auto` for this machine's cluster, or `local` to start Ray here.",
     ),
 ]
 EachOption = Annotated[int, typer.Option("--sample", min=1, help="Number of images to sample per fact.")]

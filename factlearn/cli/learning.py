@@ -21,16 +21,14 @@ from factlearn.cli.registries import naming
 
 KeepOption = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Keep the networks of the last N stages only, to bound the disk it takes; all by default."
-    ),
+    typer.Option(min=1, help="Keep only the networks of the last N stages, to save disk space; all by default."),
 ]
 ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file, such as configs/demo.yaml.")]
 
 
 def train(
     config: ConfigArgument,
-    out: Annotated[Path | None, typer.Option(help="Run directory to create; runs/CONFIG if not given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory to create; default runs/CONFIG.")] = None,
     set_: SetOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     tasks: Annotated[
@@ -41,13 +39,15 @@ def train(
     keep: KeepOption = None,
     accept_changes: Annotated[
         bool,
-        typer.Option("--accept-changes", help="Resume although config or code have changed since; it is recorded."),
+        typer.Option(
+            "--accept-changes", help="Resume although the config or code has changed; the change is recorded."
+        ),
     ] = False,
 ) -> None:
-    """Learn a sequence of tasks, of facts or of classes as the config says, and leave a run directory.
+    """Learn a sequence of tasks (facts or classes, depending on the config) and write a run directory.
 
-    `--set strategy.name=NAME` selects a lifelong method, `data.source` the data, `model.backbone` the network; see
-    `factlearn list methods` and so on for what each is.
+    `--set strategy.name=NAME` selects a lifelong method, `data.source` the data, `model.backbone` the network;
+    `factlearn list methods` (or sources, backbones) describes each.
     """
     from factlearn.learning.config import load_config
 
@@ -67,7 +67,7 @@ def train(
 
 
 def evaluate(run: RunArgument, json: JsonOption = False, fresh: FreshOption = False) -> None:
-    """Show MAP or accuracy after each task, forgetting and transfer of a run."""
+    """Show a run's MAP or accuracy after each task, its forgetting and transfer."""
     from factlearn.learning.runs import Run
 
     opened = Run.open(run)
@@ -85,14 +85,14 @@ def predict(
     run: RunArgument,
     images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
     task: Annotated[
-        str | None, typer.Option(help="Consider this task's facts or classes only; those of all tasks if not given.")
+        str | None, typer.Option(help="Only consider this task's facts or classes; by default those of all tasks.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of guesses per image.")] = 1,
     stage: StageOption = None,
     skip_unreadable: SkipOption = False,
     json: JsonOption = False,
 ) -> None:
-    """List the facts or classes that your images show, the likeliest first, or that they show none of these."""
+    """Predict the facts or classes in your images, most likely first; the answer may be none of these."""
     from factlearn.learning.runs import Run
 
     opened = Run.open(run)
@@ -116,21 +116,24 @@ def adapt(
         Path | None, typer.Option(help="A folder of unlabelled images that show what to protect.")
     ] = None,
     used: Annotated[
-        bool, typer.Option("--used", help="Protect what the model was used for (--learn-importance).")
+        bool, typer.Option("--used", help="Protect what the model was used for, as gathered by --learn-importance.")
     ] = False,
     weight: Annotated[
         float | None,
-        typer.Option(min=0, help="How many times its importance is added to that of all learned so far."),
+        typer.Option(
+            min=0,
+            help="Factor by which the protected importance is multiplied before it is added to the rest; default 1.",
+        ),
     ] = None,
     only: Annotated[
-        bool, typer.Option("--only", help="Protect nothing else, as in the paper: its importance replaces the rest's.")
+        bool, typer.Option("--only", help="Protect nothing else: its importance replaces the rest's, as in the paper.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Hold on to what must not be forgotten more firmly than to the rest; continue with `factlearn learn`.
+    """Protect chosen facts, classes or images from being forgotten; then continue with `factlearn learn`.
 
-    Shows what is known of it now, how its importance agrees with that of all learned so far, and warns where adapting
-    is not expected to help. After `factlearn learn`, the same table has before and after.
+    Prints how well they are known now and how their importance agrees with that of everything learned so far, and
+    warns where adapting is not expected to help. After `factlearn learn`, the same table shows before and after.
     """
     from factlearn.errors import RunError
     from factlearn.facts import read_patterns
@@ -169,22 +172,22 @@ def adapt(
 def learn(
     run: RunArgument,
     task: Annotated[
-        list[str] | None, typer.Option(help="A task by name; repeat for more; all that are left if not given.")
+        list[str] | None, typer.Option(help="Name of a task to learn; repeat for more; by default all remaining tasks.")
     ] = None,
     tasks: Annotated[int | None, typer.Option(min=1, help="Learn at most this many tasks.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Add a task from new data: a manifest of facts, or a folder of class folders.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the added task; that of --data if not given.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the added task; by default the name of --data.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Epochs for the added task; as in the run's config if not given.")
+        int | None, typer.Option(min=1, help="Epochs for the added task; by default as in the run's config.")
     ] = None,
     devices: DevicesOption = None,
     nodes: NodesOption = None,
 ) -> None:
-    """Learn the next tasks of a run, or teach it something new with --data, any number of times.
+    """Learn the remaining tasks of a run, or add a task from new data with --data, as often as you like.
 
-    Photos of earlier tasks need not exist any more. After an interruption, the same command resumes.
+    Photos of earlier tasks are no longer needed. After an interruption, the same command resumes.
     """
     from factlearn.errors import RunError
     from factlearn.learning.runs import Run
@@ -218,10 +221,10 @@ def importance(
     run: RunArgument,
     compare: Annotated[Path | None, typer.Option(help="Another run of the same network.")] = None,
     stage: StageOption = None,
-    layer: Annotated[str | None, typer.Option(help="One parameter, such as shared.0.weight; all if not given.")] = None,
-    out: Annotated[Path, typer.Option(help="The picture to write: .png, .svg or .pdf.")] = Path("importance.png"),
+    layer: Annotated[str | None, typer.Option(help="One parameter, such as shared.0.weight; all by default.")] = None,
+    out: Annotated[Path, typer.Option(help="The plot to write: .png, .svg or .pdf.")] = Path("importance.png"),
 ) -> None:
-    """Plot the importance of parameters as a histogram, or how the importances of two runs agree."""
+    """Plot a histogram of parameter importance, or compare the importance of two runs."""
     from factlearn.learning.runs import Run
 
     opened, other = Run.open(run), Run.open(compare) if compare else None
@@ -242,7 +245,7 @@ def importance(
 
 
 def memory(runs: RunsArgument, json: JsonOption = False) -> None:
-    """Show the bytes that each run's method needed while learning and between tasks, as measured."""
+    """Show the measured memory of each run's method, in bytes, while learning and between tasks."""
     from factlearn.cli.tables.results import memory_rows, memory_table
     from factlearn.learning.runs import Run
 
@@ -257,7 +260,7 @@ def split(
     config: ConfigArgument,
     out: Annotated[Path | None, typer.Option(help="Save the tasks as JSON.")] = None,
     set_: SetOption = None,
-    dendrogram: Annotated[Path | None, typer.Option(help="Draw the tree of facts as PNG, SVG or PDF.")] = None,
+    dendrogram: Annotated[Path | None, typer.Option(help="Plot the facts' dendrogram to this PNG, SVG or PDF.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Split the facts of a dataset into tasks and show them."""

@@ -13,18 +13,19 @@ if TYPE_CHECKING:
 
 def manifest(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A folder with one folder per fact, such as person_riding_horse.")
+        Path,
+        typer.Argument(metavar="FOLDER", help="A folder with one subfolder per fact, such as person_riding_horse."),
     ],
     out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("photos.csv"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     vectors: Annotated[
-        str, typer.Option(help="Word vectors that tell which words are known: an asset or a file.")
+        str, typer.Option(help="Word vectors, which define the known words: an asset or a file.")
     ] = "glove-6b-50d",
     json: JsonOption = False,
 ) -> None:
-    """Write a manifest of a folder's photos, whose folders are named for the facts they show.
+    """Write a manifest of photos in folders that are named after the facts they show.
 
-    Folders named train and test, above or below these, become the split; without them it is made when learning.
+    Folders named train and test, above or below these, define the split; without them, it is made when learning.
     """
     from factlearn.cli.tables.folders import folders_table
     from factlearn.data.folder_facts import check_place, read_folders, write_manifest

@@ -22,12 +22,12 @@ from factlearn.errors import FactlearnError, ProcessLost, RunError, StoppedError
 DevicesOption = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Learn on this many processes, one per GPU if there are GPUs; what torchrun or SLURM started."
+        min=1, help="Number of training processes, one per GPU if there are GPUs; leave out under torchrun or SLURM."
     ),
 ]
 NodesOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Learn on this many machines, each of which runs this command with its own NODE_RANK."),
+    typer.Option(min=1, help="Number of machines; each runs this command with its own NODE_RANK."),
 ]
 _PARENT_DEATH = 1
 _PER_CORE = 4
@@ -52,7 +52,9 @@ def started_here(devices: int | None, nodes: int | None, how_to_resume: str) -> 
         return False
     most = _PER_CORE * (os.cpu_count() or 1)
     if devices > most:
-        raise RunError(f"--devices {devices} would drown this machine; choose at most {most}, {_PER_CORE} per core.")
+        raise RunError(
+            f"--devices {devices} is too many for this machine; choose at most {most}, {_PER_CORE} per core."
+        )
     from factlearn.learning.engine import MEMBER, launched
 
     if MEMBER in os.environ or launched():

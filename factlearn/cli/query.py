@@ -21,42 +21,52 @@ def query(
     facts: Annotated[
         list[str] | None,
         typer.Argument(
-            help='A fact with * for what is open, such as "<person, riding, *>", or plain words, such as "a man riding '
-            'a horse but not a bike"; several, each by itself.'
+            help='A fact with * as wildcard, such as "<person, riding, *>", or plain words, such as "a man riding a '
+            'horse but not a bike"; several are answered one by one.'
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Number of images to return.")] = 10,
-    also: Annotated[list[str] | None, typer.Option("--and", help="A fact the same image must show as well.")] = None,
-    without: Annotated[list[str] | None, typer.Option("--not", help="A fact the image must not show.")] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--and", help="A fact the same image must also show; repeat for more.")
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--not", help="A fact the image must not show; repeat for more.")
+    ] = None,
     not_margin: Annotated[
-        float, typer.Option(help="How firmly --not excludes, from 0 (least) to 1 (most).", show_default=str(_MARGIN))
+        float, typer.Option(help="How strictly --not excludes, from 0 (least) to 1 (most).", show_default=str(_MARGIN))
     ] = _MARGIN,
-    image: Annotated[Path | None, typer.Option(help="An image: what is similar to it, and the facts it shows.")] = None,
+    image: Annotated[
+        Path | None, typer.Option(help="Query by image: find similar images, and the facts it shows.")
+    ] = None,
     weights: Annotated[
         str | None, typer.Option(help="Weights of subject, predicate and object, such as 1,2,1.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option(help="A filter, such as \"split = 'test' and cluster in ('sports', 'food')\".")
+        str | None, typer.Option(help="Only images that match a filter, such as \"split = 'test' and year >= 2020\".")
     ] = None,
     offset: Annotated[int, typer.Option(help="Skip the first N hits.")] = 0,
     threshold: Annotated[float | None, typer.Option(help="Drop hits with a lower score.")] = None,
     anywhere: Annotated[
-        bool, typer.Option("--anywhere", help="Find a unit in any place: <bicycle> also finds <person, riding, bike>.")
+        bool,
+        typer.Option("--anywhere", help="Match units in any position: <bicycle> also finds <person, riding, bike>."),
     ] = False,
     sure: Annotated[
         float,
         typer.Option(
-            min=0, max=1, help="Probability below which the model does not see the fact.", show_default=str(_SURE)
+            min=0, max=1, help="Probability below which a hit counts as not seen, 0 to 1.", show_default=str(_SURE)
         ),
     ] = _SURE,
     run: RunOption = None,
     learn_importance: Annotated[
-        bool, typer.Option("--learn-importance", help="Remember in the run what the --image makes important.")
+        bool,
+        typer.Option(
+            "--learn-importance", help="Add the importance of the --image to the run, for `factlearn adapt --used`."
+        ),
     ] = False,
     json: JsonOption = False,
-    sheet: Annotated[Path | None, typer.Option(help="Write the hits to one contact sheet (PNG).")] = None,
+    sheet: Annotated[Path | None, typer.Option(help="Write the hits to a contact sheet (PNG).")] = None,
 ) -> None:
-    """Find the images that show a fact, or that are like an image."""
+    """Find images that show a fact, or that are similar to an image."""
     from factlearn.cli.tables.index import answer_json, answer_text, hits_table, reading_text
     from factlearn.errors import FactIndexError
     from factlearn.retrieval import FactIndex
@@ -66,11 +76,11 @@ def query(
 
     facts = facts or []
     if bool(facts) == (image is not None):
-        raise FactIndexError('Ask for a fact, such as "<person, riding, *>", or for an --image.')
+        raise FactIndexError('Give either a fact, such as "<person, riding, *>", or an --image.')
     if sheet and len(facts) > 1:
-        raise FactIndexError("A picture can be made of one query at a time; ask for one fact with --sheet.")
+        raise FactIndexError("A contact sheet shows one query; give one fact with --sheet.")
     if anywhere and image is not None:
-        raise FactIndexError("--anywhere places the units of a fact; it says nothing about an --image.")
+        raise FactIndexError("--anywhere applies to the units of a fact, not to an --image; leave one out.")
     opened = FactIndex.open(index)
     options: dict[str, Any] = {"k": k, "where": where, "offset": offset, "threshold": threshold, "margin": not_margin}
     options["weights"] = _weights(weights)

@@ -50,10 +50,12 @@ def naming(*kinds: Kind) -> type[TyperCommand]:
 
 def list_(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    name: Annotated[str | None, typer.Argument(help="One alone, such as the backbone torchvision/resnet18.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Only this one, such as the backbone torchvision/resnet18.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List the lifelong methods, data sources, backbones, vector stores or experiments there are."""
+    """List the available lifelong methods, data sources, backbones, vector stores or experiments."""
     found = _one(kind, name) if name else entries(kind)
     if json:
         show_json(found)

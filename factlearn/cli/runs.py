@@ -1,4 +1,4 @@
-"""Commands that list run directories and make them smaller."""
+"""Commands that list and prune run directories."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ app = typer.Typer(help="List runs with their sizes, and prune them.", no_args_is
 
 @app.command("list")
 def list_(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to look, in subfolders too.")] = Path(
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Folder to search, with its subfolders.")] = Path(
         "runs"
     ),
     json: JsonOption = False,
@@ -32,12 +32,12 @@ def list_(
 def prune(
     runs: RunsArgument,
     keep: Annotated[
-        str, typer.Option(metavar="last|N", help="Keep the networks of the last stage, or of the last N.")
+        str, typer.Option(metavar="last|N", help="Keep the networks of the last stage, or of the last N stages.")
     ] = "last",
 ) -> None:
     """Delete the networks of earlier stages and old checkpoints; results and reports stay.
 
-    The run can still be used, evaluated and taught more, but an earlier stage's network is gone for good.
+    The run can still be used, evaluated and taught more, but the networks of earlier stages are gone for good.
     """
     from factlearn.cli.tables.runs import megabytes
     from factlearn.errors import RunError

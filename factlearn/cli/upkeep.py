@@ -1,4 +1,4 @@
-"""Commands that look after an installation: is it usable, whose is it, and backups of runs and indexes."""
+"""Commands that maintain an installation: checks, licences, and backups of runs and indexes."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +9,9 @@ from factlearn.cli.common import JsonOption, show, show_json
 
 
 def doctor(json: JsonOption = False) -> None:
-    """Check that this installation is usable: versions, devices, disk, assets and optional parts.
+    """Check that this installation works: versions, devices, disk, assets and optional parts.
 
-    Exit code 0 if it is; 2 if something that is needed is missing or broken, and what to do about it.
+    The exit code is 2 if something required is missing or broken; the table says what to do about it.
     """
     from factlearn.cli.tables.upkeep import findings_table
     from factlearn.upkeep.doctor import examine, usable
@@ -26,7 +26,7 @@ def doctor(json: JsonOption = False) -> None:
 
 
 def licences(json: JsonOption = False) -> None:
-    """List the licences of the packages that are used and of the assets."""
+    """List the licences of the packages in use and of the assets."""
     from factlearn.assets import ASSETS
     from factlearn.cli.tables.upkeep import licences_json, licences_tables
     from factlearn.upkeep.packages import installed
@@ -42,9 +42,9 @@ def backup(
     file: Annotated[Path, typer.Argument(help="The file to write, such as demo.tar.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Copy a run or an index into one file, consistent even while it is being written to.
+    """Back up a run or an index to one file, consistently even while it is being written to.
 
-    The photos are not part of it. The file is a plain tar that ends with a list of checksums.
+    Photos are not included. The file is a plain tar that ends with a list of checksums.
     """
     from factlearn.cli.tables.upkeep import backup_text
     from factlearn.upkeep.backup import backup as back_up
@@ -54,9 +54,9 @@ def backup(
 
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `factlearn backup` wrote.")],
-    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make.")],
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to create.")],
 ) -> None:
-    """Unpack a backup into a new folder, checking every file; a damaged or forged backup leaves nothing."""
+    """Restore a backup to a new folder, checking every file; a damaged or forged backup leaves nothing behind."""
     from factlearn.cli.tables.upkeep import backup_text
     from factlearn.upkeep.backup import restore as bring_back
 

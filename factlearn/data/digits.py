@@ -15,10 +15,10 @@ _TEST_SHARE = 5
 
 
 class DigitsConfig(ClassSourceConfig):
-    """What both sources share."""
+    """Settings that both sources share."""
 
     count: int = Field(5, ge=1, le=100)
-    """How many tasks to make."""
+    """Number of tasks."""
 
 
 class PermutedDigitsConfig(DigitsConfig):
@@ -37,7 +37,7 @@ class SplitDigitsConfig(DigitsConfig):
     "permuted-digits",
     learn="classes",
     config=PermutedDigitsConfig,
-    summary="all ten digits in each task, their pixels in a different order each time",
+    summary="all ten digits in each task, with a different pixel order per task",
 )
 def open_permuted_digits(config: DigitsConfig, seed: int) -> ClassSequence:
     """Tasks with all ten digits, each with a fixed random order of pixels of its own."""

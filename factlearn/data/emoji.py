@@ -30,7 +30,7 @@ class EmojiConfig(FactSourceConfig):
     "emoji",
     learn="facts",
     config=EmojiConfig,
-    summary="183 facts as seven vendors draw them in emoji, tested on vendors never seen",
+    summary="183 facts drawn as emoji by seven vendors, tested on unseen vendors",
     notice=NOTICE,
 )
 def open_emoji(config: EmojiConfig, seed: int) -> FactDataset:

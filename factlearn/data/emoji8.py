@@ -35,7 +35,7 @@ class Emoji8Config(ClassSourceConfig):
 
     source: Literal["emoji8"] = "emoji8"
     classes: int | None = Field(None, ge=2)
-    """At most this many emoji per task, evenly spread over the alphabet; all if not given."""
+    """At most this many emoji per task, evenly spread over the alphabet; all if null."""
     vendors: tuple[str, ...] | None = None
     """Only these vendors' pictures, such as Goog and Twtr; see docs/data.md."""
 
@@ -44,7 +44,7 @@ class Emoji8Config(ClassSourceConfig):
     "emoji8",
     learn="classes",
     config=Emoji8Config,
-    summary="eight tasks from Unicode's emoji categories, tested on vendors never seen",
+    summary="eight tasks from Unicode's emoji categories, tested on unseen vendors",
     notice=NOTICE,
 )
 def open_emoji8(config: Emoji8Config, seed: int) -> ClassSequence:

@@ -26,9 +26,9 @@ class TaskFoldersConfig(ClassSourceConfig):
     """A folder that holds one folder per task."""
 
     root: Located
-    """The folder that holds one folder per task."""
+    """A folder with one subfolder per task."""
     classes: int | None = Field(None, ge=2)
-    """At most this many classes per task, evenly spread; all if not given."""
+    """At most this many classes per task, evenly spread; all if null."""
 
     @model_validator(mode="before")
     @classmethod
@@ -43,9 +43,9 @@ class FolderConfig(TaskFoldersConfig):
 
     source: Literal["folder"] = "folder"
     test_share: float = Field(0.3, gt=0, lt=1)
-    """The part of each class that is for testing, where a task's folder is not split into train and test."""
+    """Share of each class's images for testing, if a task's folder has no train and test subfolders."""
     images: int | None = Field(None, ge=1)
-    """At most this many training images per class, evenly spread; all if not given."""
+    """At most this many training images per class, evenly spread; all if null."""
 
 
 @source("folder", learn="classes", config=FolderConfig, summary="your own images, one folder per task and class")

@@ -31,11 +31,11 @@ class ManifestConfig(FactSourceConfig):
 
     source: Literal["manifest"] = "manifest"
     manifest: Located
-    """A CSV, TSV, JSONL or Parquet file with the columns path, split (may be missing), subject, predicate, object."""
+    """A CSV, TSV, JSONL or Parquet file with the columns path, split (optional), subject, predicate and object."""
     root: Located | None = None
-    """The folder that the manifest's paths are relative to; its own folder if not given."""
+    """The folder that the manifest's paths are relative to; its own folder if null."""
     on_error: OnError = "refuse"
-    """What to do with a row or an image that cannot be used."""
+    """What to do about a row or an image that cannot be used: stop (`refuse`) or leave it out (`skip`)."""
 
     def open_remaining(self, seed: int) -> FactDataset:
         """The rows that can be used now."""
@@ -50,7 +50,7 @@ class ManifestConfig(FactSourceConfig):
         return raw
 
 
-@source("manifest", learn="facts", config=ManifestConfig, summary="your own images, listed in a table with their facts")
+@source("manifest", learn="facts", config=ManifestConfig, summary="your own images, listed with their facts in a table")
 def open_manifest(config: ManifestConfig, seed: int) -> FactDataset:
     """The facts that a section asks for; images are decoded first only if the damaged ones are to be skipped."""
     dataset = read_manifest(config.manifest, root=config.root, on_error=config.on_error, seed=seed, report=say)
@@ -151,7 +151,9 @@ class _Reader:
         known = self.samples.get(key[0])
         if known is not None and split != known.split:
             first = self._places[key[0], known.facts[0]]
-            raise DatasetError(f"{name} is {split} here and {known.split} on {first}; a photo has one side")
+            raise DatasetError(
+                f"{name} is {split} here and {known.split} on {first}; a photo is for training or for testing, not both"
+            )
         if missing := self._missing(name):
             raise DatasetError(missing)
         self._places[key] = row.place

@@ -32,7 +32,7 @@ class SourceConfig(Section):
     """The base of every source's section."""
 
     source: str
-    """A registered source, see `factlearn list sources`."""
+    """A registered source; see `factlearn list sources`."""
 
     def open_remaining(self, seed: int) -> "FactDataset | ClassSequence":
         """The data as it is now, where images that are gone are left out if the source can do that."""
@@ -43,16 +43,16 @@ class FactSourceConfig(SourceConfig):
     """The base of the sections of sources of facts."""
 
     facts: int | None = Field(None, ge=2)
-    """At most this many facts, evenly spread over the alphabet; all if not given."""
+    """At most this many facts, evenly spread over the alphabet; all if null."""
     images: int | None = Field(None, ge=1)
-    """At most this many training images per fact, evenly spread; all if not given."""
+    """At most this many training images per fact, evenly spread; all if null."""
 
 
 class ClassSourceConfig(SourceConfig):
     """The base of the sections of sources of classes."""
 
     tasks: tuple[str, ...] | None = Field(None, min_length=1)
-    """Tasks by name, in the order to learn them; all that the source has if not given."""
+    """Names of the tasks, in the order to learn them; all of the source's tasks if null."""
 
 
 @dataclass(frozen=True)

@@ -25,19 +25,19 @@ class TasksConfig(Section):
     """How the facts are split into tasks."""
 
     method: Literal["random", "agglomerative", "column", "file"] = "random"
-    """How: at random but balanced, by clusters of their meaning, by a manifest's column, or as saved in a file."""
+    """How to split: at random but balanced, by clusters of meaning, by a manifest column, or as saved in a file."""
     count: int = Field(4, ge=1)
     """Number of tasks (method: random, agglomerative)."""
     trials: int = Field(100, ge=1)
-    """Number of random splits to draw; the best balanced one is kept."""
+    """Number of random splits to draw; the most balanced one is kept."""
     linkage: Linkage = "ward"
-    """The distance between two clusters of facts (method: agglomerative)."""
+    """Linkage criterion of the clustering (method: agglomerative)."""
     column: str | None = None
-    """A column of the manifest: one task for each of its values, in the order they first appear (method: column)."""
+    """A manifest column: one task per value, in the order in which the values first appear (method: column)."""
     file: Located | None = None
     """A split saved by `factlearn split` (method: file)."""
     names: tuple[str, ...] | None = None
-    """Names for the tasks in their order."""
+    """Names of the tasks, in order."""
 
     @model_validator(mode="after")
     def _complete(self) -> "TasksConfig":
@@ -169,7 +169,7 @@ def by_column(dataset: FactDataset, column: str) -> TaskSplit:
         value = labels.get(name, "").strip()
         if not value:
             raise DatasetError(
-                f"{dataset.name}: {sample.id} ({fact}) has no {name}, so that it is in no task; give it one."
+                f"{dataset.name}: {sample.id} ({fact}) has no {name}, so it belongs to no task; give it one."
             )
         before, where = first.setdefault(fact, (value, sample.id))
         if before != value:

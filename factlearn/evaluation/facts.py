@@ -1,4 +1,4 @@
-"""How well image vectors answer facts: MAP and image -> fact metrics.
+"""Evaluation of image vectors against facts: MAP and image -> fact metrics.
 
 Fact -> image: every fact is a query that ranks a gallery of images by the masked distance (`scoring.py`),
 judged by average precision (`ranking.py`). The gallery is the whole test set, or for a task that task's own
@@ -204,7 +204,7 @@ def _distinct(image_facts: Sequence[Fact | Collection[Fact]]) -> tuple[list[Fact
 def relevance_matrix(
     queries: Sequence[Fact | FactQuery], facts: Sequence[Fact], relevance: Relevance | str
 ) -> NDArray[np.bool_]:
-    """Which of F facts answer which of Q queries: bool [Q, F], equal to `FactQuery.matches` of each pair."""
+    """Which of F facts match which of Q queries: bool [Q, F], equal to `FactQuery.matches` of each pair."""
     codes: dict[str, int] = {}
 
     def encode(units: Sequence[str | None]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What learning later tasks did to earlier ones, from the matrix of their scores.
+"""Forgetting: what learning later tasks did to earlier ones, from the matrix of scores.
 
 `matrix[i][j]` is the score (MAP or accuracy) of task j after task i was learned. Entries above the diagonal,
 of tasks not yet learned, are not looked at.

@@ -1,4 +1,4 @@
-"""What became of the facts or classes that a run was told to protect, and of the rest."""
+"""How the protected facts or classes of a run, and the rest, have fared."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What a run achieved after each stage, of facts or of classes: the numbers behind tables, plots and reports."""
+"""A run's results after each stage, for facts or classes: the numbers behind tables, plots and reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

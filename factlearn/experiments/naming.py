@@ -105,5 +105,5 @@ def load_runs(folders: Sequence[Path]) -> list[RunResult]:
     prints = {(run.config.seed, run.description().get("data_fingerprint")) for run in runs}
     by_seed = len(prints) == len({seed for seed, _ in prints}) and len({run.config.data for run in runs}) == 1
     if len({fingerprint for _, fingerprint in prints}) > 1 and not by_seed:  # some sources draw their sides by the seed
-        raise RunError("The runs are of different data, so their figures do not compare; give runs of one dataset.")
+        raise RunError("The runs use different data, so their numbers are not comparable; give runs of one dataset.")
     return results

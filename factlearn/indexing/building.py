@@ -65,7 +65,7 @@ def build_index(
     processes: int = 1,
     ray: str | None = None,
 ) -> FactIndex:
-    """Embed images with the model a stage left (by default the last) and write an index of them.
+    """Embed images with a stage's model (by default the last) and write an index of them.
 
     Args:
         processes: number of worker processes.
@@ -219,7 +219,7 @@ def add_images(
     processes: int = 1,
     ray: str | None = None,
 ) -> Added:
-    """Add a folder's or manifest's images to an index; only what is new or changed is embedded.
+    """Add a folder's or manifest's images to an index; only new or changed ones are embedded.
 
     An image that has moved since it was indexed keeps its vector, and a copy of an indexed image is not added again.
     What is embedded is committed every few thousand images, so that an interruption loses little: adding the same

@@ -1,4 +1,4 @@
-"""What a newer model does to vectors that an older one wrote, and which of them are worth making again.
+"""Drift: what a newer model does to vectors that an older one wrote, and which are worth re-embedding.
 
 Targets live in a fixed language space, so vectors of both models may stand side by side. A newer model has learned
 more, but may have forgotten some of what it knew: for those images the old vectors answer better. A sample shows where:

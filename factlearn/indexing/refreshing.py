@@ -1,4 +1,4 @@
-"""Keeping an index true: repairing damage, and following a model that keeps learning."""
+"""Refreshing an index: repairing damage, and keeping up with a model that keeps learning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class Drift:
 
 @dataclass
 class Refreshed:
-    """What refreshing did.
+    """The result of refreshing.
 
     Attributes:
         repaired: images whose damaged vectors were made again.
@@ -132,7 +132,7 @@ class _Old:
 def measure(
     index: FactIndex, run: Run | None = None, *, stage: int | None = None, each: int = 5, seed: int = 0
 ) -> Drift:
-    """How the images of an index move under the newest model of a run, and what that does to MAP.
+    """Measure how an index's images move under the newest model of a run, and what that does to MAP.
 
     Args:
         each: images sampled for every fact.
@@ -158,7 +158,7 @@ def refresh(
     each: int = 5,
     seed: int = 0,
 ) -> Refreshed:
-    """Repair an index, then embed again what gains by the newest model of a run.
+    """Repair an index, then re-embed what the newest model of a run improves.
 
     Args:
         policy: `drift` embeds again the images of facts that a sample shows to gain, `all` every image that an older

@@ -1,4 +1,4 @@
-"""Keeping an index equal to a folder: what is new is added, what changed is updated, what is gone is removed.
+"""Syncing an index with a folder: new images are added, changed ones updated, missing ones removed.
 
 Everything is written through the store's own commits, in an order that a kill cannot harm: first the items of images
 that moved, then new and changed images, last the removal of what is gone. Syncing again finishes the job.
@@ -79,7 +79,7 @@ def sync(
     processes: int = 1,
     ray: str | None = None,
 ) -> Synced:
-    """Make the part of an index that came from a folder equal to the folder.
+    """Bring the images of an index that came from a folder up to date with the folder.
 
     Files that cannot be read are named, one line each, and never stop the others. The model is loaded only if there is
     something to embed.

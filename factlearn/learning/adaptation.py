@@ -40,7 +40,7 @@ def adapt(
     only: bool = False,
     weight: float | None = None,
 ) -> Run:
-    """A copy of the run that holds on to facts or classes, a folder's images, or what it was used for.
+    """A copy of the run that protects facts or classes, a folder's images, or what it was used for.
 
     Args:
         run: with at least one finished stage.
@@ -162,7 +162,7 @@ def used_importance(run: Run, learner: Learner) -> Importance:
 
 
 def learn_from_use(run: Run, images: Sequence[Path], batch_size: int = 64) -> Importance:
-    """Add the importance of images to what the run's last model has gathered in use (the paper's Figure 1)."""
+    """Add the importance of images in use to that gathered for the run's last model (the paper's Figure 1)."""
     model = load_model(run)
     learner = _measuring_learner(run, problem_class(run.config).of_run(run, model))
     path = run.folder / USAGE

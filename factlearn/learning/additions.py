@@ -1,4 +1,4 @@
-"""Teaching a run one more task, any day: new photos, new facts or classes, new words.
+"""Teaching a run another task at any time: new photos, new facts or classes, new words.
 
 The task is recorded before it is learned, in an order that a kill cannot break: the photos (`added/NAME/`), the
 language space, then `tasks.json`, which is what makes the task part of the run. From there on it is a task like any
@@ -30,7 +30,7 @@ _NAME = re.compile(r"\w[\w .+-]*")
 
 
 def learn_data(run: Run | Path | str, data: Path | str, *, name: str | None = None, epochs: int | None = None) -> Run:
-    """Add a task to a run and learn it, after those of the run's tasks that are left.
+    """Add a task to a run and learn it, after the run's remaining tasks.
 
     The same call again resumes where an interrupted one stopped. Photos of earlier tasks are not needed.
 
@@ -94,7 +94,8 @@ def _check_sides(run: Run, path: Path, new: FactDataset) -> None:
         before = known.get(sample.path)
         if before is not None and before.split != sample.split:
             raise DatasetError(
-                f"{path}: {sample.id} is {sample.split}, but {before.split} in {run.folder}; a photo has one side."
+                f"{path}: {sample.id} is {sample.split}, but {before.split} in {run.folder}; a photo is for training "
+                "or for testing, not both."
             )
 
 

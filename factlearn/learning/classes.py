@@ -137,7 +137,7 @@ class ClassProblem(Problem):
         sequence = open_classes(config.data, config.seed)
         if sequence.row_length is not None and config.model.network.blocks:
             raise ConfigError(
-                f"model.backbone: {config.model.network.title} looks at images, and {sequence.name} are rows of "
+                f"model.backbone: {config.model.network.title} takes images, but {sequence.name} are rows of "
                 "numbers; use perceptron."
             )
         seed_initial_weights(config.seed)

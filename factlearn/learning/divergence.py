@@ -1,4 +1,4 @@
-"""A loss that is not a number: stop at once, before it reaches a checkpoint, and say which images it came from."""
+"""Divergence: stop at a loss that is not finite, before it reaches a checkpoint, and name its images."""
 
 from collections.abc import Iterable, Sequence
 

@@ -93,7 +93,7 @@ def _chosen(run: Run, problem: Problem, names: Sequence[str], photos: Sequence[P
     if run.tasks_json().get("values") is not None:
         raise RunError(f"{run.folder} learned from rows of numbers, which its source always gives; train it again.")
     if getattr(problem.model.suffix, "one_head", False):
-        raise RunError(f"The tasks of {run.folder} share one head, so that no class of theirs can be forgotten.")
+        raise RunError(f"The tasks of {run.folder} share one head, so their classes cannot be forgotten.")
     numbers = frozenset(problem.numbers_of(names)) if names else frozenset()
     labels = problem.labels()
     counts = [sum(task == place for place, _ in labels) for task in range(len(problem.tasks))]
@@ -140,11 +140,11 @@ def _take_out(run: Run, problem: Problem, strategy: Ridge, chosen: Forgotten, le
             raise RunError(f"{name} would be left without training photos; forget it as a whole.")
     if lost and not drop:
         raise RunError(
-            f"{len(lost)} training photos to be forgotten are gone or edited ({lost[0]}), so that what they added "
-            "cannot be subtracted; restore them, or use --drop, with which it stays in the sums but is never answered."
+            f"{len(lost)} training photos to be forgotten are gone or edited ({lost[0]}), so their contribution "
+            "cannot be subtracted; restore them, or use --drop, which removes the facts but leaves it in the sums."
         )
     if lost:
-        say(f"{len(lost)} photos are gone: what they added to the sums stays, but belongs to no fact or class.")
+        say(f"{len(lost)} photos are gone: their contribution stays in the sums, but counts for no fact or class.")
     _note_statistics(run, problem, rows)
     for task, places in rows.items():
         strategy.add(labelled_learner(problem, task, places, learned), sign=-1)
@@ -156,7 +156,7 @@ def _note_statistics(run: Run, problem: Problem, tasks: Collection[int]) -> None
     adapted = bool(getattr(run.config.strategy, "first_session_epochs", 0))
     if 0 in tasks and (adapted or problem.model.suffix.standardise is not None):
         how = "adapted to" if adapted else "standardised by"
-        say(f"The features were {how} the first task's photos, forgotten ones among them; that stays.")
+        say(f"The features were {how} the first task's photos, including forgotten ones; that cannot be undone.")
 
 
 def _write_without(run: Run, chosen: Forgotten, problem: Problem, folder: Path) -> list[int]:

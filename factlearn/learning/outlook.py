@@ -1,4 +1,4 @@
-"""What can be said of an adaptation before anything is learned with it: how firmly what was learned is held now.
+"""What an adaptation did, known before training continues: how firmly each part is held now.
 
     agreement   sum min(whole / |whole|, part / |part|)     how alike the importances of part and whole are spread
     kept        sum min(new, old) / |old|                   how much of the importance that held everything is left
@@ -28,7 +28,7 @@ Omega = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Outlook:
-    """How an adaptation changed the importance, and what to expect of that.
+    """How an adaptation changed the importance, and what to expect from it.
 
     Attributes:
         agreement: between the importance of what is protected and that of all learned so far, 0 to 1.
@@ -63,25 +63,25 @@ class Outlook:
         )
 
     def warnings(self) -> list[str]:
-        """Why adapting will not help, with numbers; none if nothing speaks against it."""
+        """Reasons why adapting is unlikely to help, with numbers; empty if there are none."""
         if not self.strength:
             return ["lambda is 0, so no importance holds anything: adapting changes nothing. Set strategy.lambda."]
         if self.kept < KEPT:
             return [
-                f"only {self.kept:.0%} of the importance that held what was learned so far is kept: the rest will be "
-                "forgotten more, and may fall onto what is protected; leave out --only to keep all of it."
+                f"only {self.kept:.0%} of the importance of everything learned so far is kept: the rest will be "
+                "forgotten more, and may end up close to what is protected; leave out --only to keep all of it."
             ]
         if self.firmness >= FIRM and self.floor < FLOOR:
             return [
-                f"the average parameter is held {self.firmness:.1f} times as firmly as before, the least important "
+                f"the average parameter is held {self.firmness:.1f} times as firmly as before, but the least important "
                 f"ones hardly more ({self.floor:.1f} of the mean); they may move so far that everything is forgotten "
                 "more. Raise strategy.protect_floor, or lower --weight."
             ]
         if self.heads:
             return [
-                "facts are read out by their posterior, those of each task by a head that later tasks do not move: "
-                "little is forgotten, and protecting a part of it moved its MAP by 0.001 to 0.002, up or down, in our "
-                "trials (docs/training.md)."
+                "with the posterior readout, each task has its own head, which later tasks do not move: little is "
+                "forgotten, and in our trials protection changed MAP by only 0.001 to 0.002, up or down "
+                "(docs/training.md)."
             ]
         return []
 

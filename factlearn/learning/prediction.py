@@ -1,4 +1,4 @@
-"""What images of the user's show, by a trained run: facts or classes, the likeliest first, "none of these" among them.
+"""Prediction with a trained run: the facts or classes in a user's images, most likely first, or "none of these".
 
 Probabilities are calibrated on the run's held-out photos (`evaluation/answers.py`), facts of one, two and three units
 and the classes of all heads together. A run that had none gives scores instead.
@@ -62,7 +62,7 @@ def predict(
     stage: int | None = None,
     skip_unreadable: bool = False,
 ) -> list[Guess]:
-    """The facts or classes that images show.
+    """Predict the facts or classes in images.
 
     Args:
         run: a run with at least one finished stage.
@@ -111,7 +111,7 @@ def _facts(run: Run, paths: Sequence[Path], task: str | None, top: int, stage: i
 
 def _classes(run: Run, paths: Sequence[Path], task: str | None, top: int, stage: int, on_error: OnError) -> list[Guess]:
     if (values := run.tasks_json().get("values")) is not None:
-        raise RunError(f"{run.folder} learned from rows of {values} numbers, not from images; it cannot see yours.")
+        raise RunError(f"{run.folder} learned from rows of {values} numbers, not from images; it cannot predict yours.")
     model = load_model(run, stage)
     learned = class_names(run)[: len(run.stage(stage)["tasks"])]
     heads = [number for number, (name, _) in enumerate(learned) if task in (None, name)]

@@ -1,4 +1,4 @@
-"""What is learned: the one thing in which runs of facts and runs of classes differ.
+"""A problem: the one thing in which runs of facts and runs of classes differ.
 
 A problem holds the network and knows its data: which images a stage learns from, with which targets and which loss;
 which images importance is measured on; how the network is judged after a stage. The loop, run directories, results,
@@ -48,7 +48,7 @@ class StageData(Protocol):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the network says of the test images after a stage, and how good that is.
+    """The network's outputs on the test images after a stage, and their evaluation.
 
     Attributes:
         outputs: vectors or predictions, to be kept.
@@ -63,7 +63,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a stage begins with.
+    """What a stage starts with.
 
     Attributes:
         learner: what the learner is told of the network besides the defaults, such as the heads.
@@ -198,7 +198,7 @@ class Problem(ABC):
 
     @abstractmethod
     def judge(self, learned: Sequence[int]) -> Judgement:
-        """Look at the test images and measure, on the tasks learned so far."""
+        """Evaluate the test images of the tasks learned so far."""
 
     @abstractmethod
     def model_bytes(self, learned: Sequence[int]) -> int:
@@ -264,7 +264,7 @@ class Problem(ABC):
         if names is not None and not names:
             return None
         if names and not len(self.named_inputs(names)):
-            say(f"No photo of {', '.join(names)} is left: nothing is added to what protects them.")
+            say(f"No photo of {', '.join(names)} is left: their protection stays as it is.")
             return None
         measuring = Learner(learner.module, learner.optimizer, learner.task, together=learner.together)
         return self.measuring(measuring, source if names is None else tuple(names))

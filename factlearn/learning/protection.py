@@ -1,4 +1,4 @@
-"""Before and after of what a run protects, read from what its networks said of the test images at each stage."""
+"""Before and after of what a run protects, from its networks' outputs on the test images at each stage."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ Groups = Mapping[str, Sequence[Any]]
 
 
 def protection_of(run: Run) -> Protection | None:
-    """What became of what the run protects; None if it protects nothing in particular, or has not learned it yet."""
+    """Before and after of what the run protects; None if it protects nothing, or has not learned it yet."""
     adapted = run.description().get("adapted")
     source, only = _source(run)
     if source is None and adapted is None:

@@ -1,4 +1,4 @@
-"""What a run was made with, and whether it may go on with something else.
+"""What a run was made with, and whether it may continue with something else.
 
 A resumed run is, bit for bit, one that was never interrupted only if config, code and libraries are the same. If they
 are not, resuming is refused, or with `accept` the change is written to run.json under `changes`.
@@ -56,19 +56,19 @@ def check_unchanged(run: Run, config: RunConfig, *, how_to_add: str, accept: boo
     if settings and not accept:
         raise RunError(
             f"{run.folder} was started with another config ({', '.join(settings)}); resume it with its own "
-            f"config.yaml, go on with the new one by --accept-changes, or teach it something new with `{how_to_add}`."
+            f"config.yaml, accept the new one with --accept-changes, or teach it something new with `{how_to_add}`."
         )
     fixed = [key for key in settings if key.split(".")[0] not in _MAY_CHANGE]
     if fixed:
         raise RunError(
             f"{', '.join(fixed)} cannot change in the middle of a run, only {', '.join(_MAY_CHANGE)} can; "
-            "train it anew."
+            "start a new run."
         )
     made_with = {} if _is_finished(run) else _changed_code(run.description())
     if made_with and not accept:
         raise RunError(
-            f"{run.folder} was started with other code ({', '.join(made_with)}), so that it would not end as if never "
-            "interrupted; go back to that, or go on and have it recorded with --accept-changes."
+            f"{run.folder} was started with other code ({', '.join(made_with)}), so its result would differ from "
+            "an uninterrupted run; go back to that code, or continue with --accept-changes, which records the change."
         )
     if settings or made_with:
         _record(run, config, {**settings, **made_with})

@@ -1,4 +1,4 @@
-"""What run directories weigh, and dropping what only serves to go back to an earlier stage."""
+"""Sizes of run directories, and deleting what is only needed to return to an earlier stage."""
 
 import shutil
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from factlearn.learning.runs import PRUNABLE, Run
 
 @dataclass(frozen=True)
 class RunSize:
-    """What a run directory weighs.
+    """The size of a run directory.
 
     Attributes:
         size: bytes on disk.
@@ -49,7 +49,7 @@ def find_runs(folder: Path) -> list[RunSize]:
 
 
 def size_of(run: Run) -> RunSize:
-    """What a run weighs, and what keeping only its last stage would free."""
+    """The size of a run, and what keeping only its last stage would free."""
     return RunSize(run, _bytes(run.folder), sum(map(_bytes, _superfluous(run, 1))))
 
 

@@ -28,7 +28,7 @@ def read_out(run: Run, readout: str, out: Path) -> Run:
         raise RunError(f"{run.folder} learned classes; only facts have two readouts.")
     strategy = closed_form_of(run, "another readout")
     if run.config.model.readout == readout:
-        raise RunError(f"{run.folder} is read out by {readout} already.")
+        raise RunError(f"{run.folder} already uses the readout {readout}.")
     model = {**run.config.model.model_dump(mode="json"), "readout": readout}
     config = run.config.changed(model=model)
     learned = len(run.stage(run.finished_stages())["tasks"])

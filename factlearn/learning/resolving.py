@@ -34,8 +34,8 @@ def closed_form_of(run: Run, what: str) -> Ridge:
     if not isinstance(strategy, Ridge):
         title = METHODS.find(run.config.strategy.name).title
         raise RunError(
-            f"{run.folder} was learned with {title}; only what is learned in closed form (ridge) is a sum over images, "
-            f"which {what} needs."
+            f"{run.folder} was learned with {title}; {what} needs a run learned in closed form (ridge), which "
+            "keeps sums over images."
         )
     strategy.load_state(load_tensors(run.stage_folder(stage) / "strategy.safetensors"))
     return strategy

@@ -1,4 +1,4 @@
-"""What a run directory gives back: its results, its network at any stage, what that says of images."""
+"""Reading a run directory: its results, its network at any stage, and predictions."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from factlearn.progress import progress
 
 
 def load_result(run: Run | Path | str, *, fresh: bool = False) -> RunResult:
-    """The evaluation that every finished stage left, or one made anew from its network and the images if `fresh`.
+    """The stored evaluation of every finished stage, or a new one from its network and the images if `fresh`.
 
     Raises:
         RunError: if no stage is finished; if `fresh`, also if no test photo remains or a stage was pruned.
@@ -32,7 +32,7 @@ def load_result(run: Run | Path | str, *, fresh: bool = False) -> RunResult:
 
 
 def load_model(run: Run | Path | str, stage: int | None = None) -> TwoPartModel[Any]:
-    """The network as a finished stage left it, by default the last."""
+    """The network after a finished stage, by default the last."""
     run = run if isinstance(run, Run) else Run.open(run)
     stage = run.check_stage(stage)
     try:

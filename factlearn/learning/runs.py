@@ -1,4 +1,4 @@
-"""The run directory: what was asked for, what was learned, what was measured.
+"""The run directory: config, learned models and metrics.
 
     config.yaml            the whole config, defaults written out
     run.json               versions, seed, fingerprints of data and language
@@ -207,13 +207,13 @@ class Run:
     # What it gives back
 
     def result(self, *, fresh: bool = False) -> "RunResult":
-        """What the run achieved after each stage, see `load_result`."""
+        """The run's evaluation after each stage; see `load_result`."""
         from factlearn.learning.results import load_result
 
         return load_result(self, fresh=fresh)
 
     def model(self, stage: int | None = None) -> "TwoPartModel[Any]":
-        """The network as a finished stage left it, by default the last."""
+        """The network after a finished stage, by default the last."""
         from factlearn.learning.results import load_model
 
         return load_model(self, stage)
@@ -310,7 +310,7 @@ class Run:
         return len(self.task_names()) - len(self.additions()) + len(self.stage(stage).get("added", ()))
 
     def outputs(self, stage: int) -> dict[str, "Tensor"]:
-        """What the network of a finished stage says of the test images."""
+        """The outputs of a finished stage's network on the test images."""
         return load_tensors(self.stage_folder(stage) / "outputs.safetensors")
 
     # Metrics

@@ -1,4 +1,4 @@
-"""The one place that seeds: every random choice follows from the config's seed and its place in the run.
+"""The one place that seeds: every random choice depends only on the config's seed and its place in the run.
 
 So a run that resumes from a checkpoint draws the same numbers as one that was never interrupted.
 """

@@ -1,4 +1,4 @@
-"""Leaving gently at SIGTERM, as batch systems and orchestrators ask: keep a checkpoint, then go.
+"""Graceful shutdown at SIGTERM, as batch systems and orchestrators expect: write a checkpoint, then exit.
 
 Between batches of the training loop, the first signal lets the batch end and a checkpoint be written. Elsewhere there
 is nothing to keep that is not on disk already, and the process leaves at once. So it does at the second signal.
@@ -21,7 +21,7 @@ _SENTENCE = "Stopped by SIGTERM; what was learned is kept: continue with --resum
 
 
 class Stopping:
-    """Whether somebody wants the process to end.
+    """Whether the process has been asked to stop.
 
     Attributes:
         asked: by a signal that came during the training loop.

@@ -36,7 +36,7 @@ def train(
     keep: int | None = None,
     accept_changes: bool = False,
 ) -> Run:
-    """Learn the tasks that a config describes, one after the other, and leave a run directory.
+    """Train on a config's tasks, one after the other, and write a run directory.
 
     Within `factlearn.learning.engine.together` several processes do so, all of which call this; the first one writes.
 
@@ -99,7 +99,7 @@ def _all_unreadable(problem: Problem, first: ImageError) -> ImageError:
 
 
 def train_or_reuse(config: RunConfig, folder: Path) -> Run:
-    """The run in the folder if it is finished, resumed if it was interrupted, learned anew otherwise."""
+    """The run in the folder: reused if finished, resumed if interrupted, trained from scratch otherwise."""
     if not (folder / "config.yaml").is_file():
         return train(config, folder)
     if Run.open(folder).config != config:
@@ -228,7 +228,7 @@ def finish_stage(
     memory: int,
     about: Mapping[str, Any],
 ) -> None:
-    """Judge the network after a stage and keep it.
+    """Evaluate the network after a stage and save it.
 
     Args:
         learned: all tasks that it knows.

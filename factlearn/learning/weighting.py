@@ -36,7 +36,7 @@ def weigh(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
     check_out(out)
     strategy = closed_form_of(run, "adapting")
     if source is None or isinstance(source, Path):
-        raise RunError("Ridge weighs labelled photos; name facts with --facts FILE, or classes with --class NAME.")
+        raise RunError("Ridge weights labelled photos; name facts with --facts FILE, or classes with --class NAME.")
     problem = problem_class(run.config).of_run(run, load_model(run))
     numbers = set(problem.numbers_of(source))
     finished = run.finished_stages()
@@ -53,7 +53,7 @@ def weigh(run: Run, source: Sequence[str] | Path | None, out: Path) -> Run:
     if not strategy.protected.count:
         raise RunError(f"None of the learned photos of {', '.join(source)} exists any more; restore some.")
     if gone:
-        say(f"{gone} photos of what is to be protected are gone or edited; the others are weighed.")
+        say(f"{gone} photos to protect are gone or edited; only the others are weighted.")
     features = feature_tensors(run)
     with atomic_directory(out) as folder:
         ignored = shutil.ignore_patterns("checkpoint", "usage.safetensors")

@@ -1,4 +1,4 @@
-"""Lifelong methods, one module each, over one small protocol of named moments (`strategy.py`).
+"""Lifelong methods, one module each, on one small protocol of training hooks (`strategy.py`).
 
 They work in any training loop, on any `nn.Module`:
 

@@ -58,7 +58,7 @@ class MethodConfig(Section):
     """The settings of a lifelong method; a subclass gives `name` its one value."""
 
     name: str
-    """A registered method, see `factlearn list methods`."""
+    """A registered method; see `factlearn list methods`."""
 
     @property
     def strength(self) -> float | None:
@@ -93,9 +93,9 @@ class PenaltyConfig(MethodConfig):
     """What methods with a quadratic penalty (eq. 3) share."""
 
     lambda_: Strength = 1.0
-    """How firmly important parameters are held."""
+    """Strength of the penalty on changing important parameters."""
     penalty: PenaltyForm = "proximal"
-    """`proximal` is stable at any lambda; `gradient` is what other implementations do (docs/methods.md)."""
+    """`proximal` is stable at any lambda; `gradient` is the usual form (docs/methods.md)."""
 
     @property
     def strength(self) -> float:
@@ -109,15 +109,16 @@ class ImportanceConfig(PenaltyConfig):
     importance: Annotated[Source | dict[str, Source], Field(union_mode="left_to_right"), BeforeValidator(_sources)] = (
         "train"
     )
-    """Where importance is measured, for all tasks or by task name (default: train)."""
+    """Images to measure importance on: `train`, `test`, `both`, a folder, or facts or classes (a list or a text file);
+    for all tasks, or a mapping by task name."""
     floor: float = Field(0.0, ge=0, allow_inf_nan=False)
-    """Importance added to every parameter, in units of the mean; 0 is the paper's method."""
+    """Importance added to every parameter, as a multiple of the mean importance; 0 is the paper's method."""
     protect: Annotated[tuple[str, ...] | Path | None, BeforeValidator(_protected)] = None
-    """Facts, classes or a folder of images whose importance is added to each task's; what `factlearn adapt` sets."""
+    """Facts, classes or a folder of images whose importance is added to each task's; set by `factlearn adapt`."""
     protect_weight: float = Field(PROTECT_WEIGHT, ge=0, allow_inf_nan=False)
-    """How many times it is added, once it has been brought to the mean of the task's own (`mixture.py`)."""
+    """Weight of the protected importance, after scaling it to the mean of the task's own (`mixture.py`)."""
     protect_floor: float = Field(PROTECT_FLOOR, ge=0, allow_inf_nan=False)
-    """Importance added to every parameter with it, in units of the same mean."""
+    """Importance added to every parameter along with it, as a multiple of the same mean."""
 
     @property
     def variant(self) -> str:

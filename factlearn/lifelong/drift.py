@@ -40,15 +40,15 @@ class DriftConfig(DistillationConfig):
 
     name: Literal["drift"] = "drift"
     lambda_: Strength = 1.0
-    """How firmly the features are held where the new images see them."""
+    """Weight of the penalty on feature drift, measured on the new task's images."""
     shrinkage: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["auto"] = "auto"
-    """Of the outputs, as for ridge."""
+    """Shrinkage of the outputs, as for ridge."""
     warmup_epochs: int = Field(0, ge=0)
 
 
 @method(
     title="Drift (closed form)",
-    summary="features keep learning; old facts' sums move along with them, and the outputs are solved in closed form",
+    summary="lets features learn, maps the stored sums along with them, and solves for the outputs in closed form",
     config=DriftConfig,
 )
 class Drift(LwF):

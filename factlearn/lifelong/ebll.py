@@ -27,16 +27,16 @@ class EBLLConfig(DistillationConfig):
 
     name: Literal["ebll"] = "ebll"
     code_lambda: float = Field(0.01, ge=0, allow_inf_nan=False)
-    """Weight of each task's code."""
+    """Weight of the code loss of each task."""
     code_size: int = Field(100, ge=1)
-    """Length of a code."""
+    """Number of units in a code."""
     autoencoder_epochs: int = Field(30, ge=1)
-    """Passes over a task's features to learn its code."""
+    """Epochs of training a task's autoencoder."""
 
 
 @method(
     title="EBLL",
-    summary="keeps the old network's answers and a code of its features (Encoder Based Lifelong Learning)",
+    summary="distils the old network's outputs and a code of its features (Encoder Based Lifelong Learning)",
     config=EBLLConfig,
 )
 class EBLL(LwF):

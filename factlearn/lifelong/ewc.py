@@ -28,9 +28,10 @@ class EWCConfig(ImportanceConfig):
     name: Literal["ewc"] = "ewc"
     lambda_: Strength = 100.0
     labels: Labels = "sampled"
-    """Of the Fisher: the network's own distribution (one pass per output), one draw from it, or the targets."""
+    """Labels for the Fisher information: `true` is the expectation over the network's distribution (one pass per
+    output), `sampled` one draw from it, `empirical` the training targets."""
     penalties: Penalties = "running"
-    """One penalty around the last solution, or each task's Fisher around its own."""
+    """`running`: one penalty around the last solution; `separate`: each task's Fisher around its own solution."""
 
     @model_validator(mode="after")
     def _targets_known(self) -> Self:

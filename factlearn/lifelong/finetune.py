@@ -15,8 +15,8 @@ class FineTuneConfig(MethodConfig):
 
 @method(
     title="FineTune",
-    summary="learns each task in turn and does nothing to prevent forgetting",
+    summary="learns each task in turn and does nothing against forgetting",
     config=FineTuneConfig,
 )
 class FineTune(Strategy):
-    """Does nothing at any moment."""
+    """Does nothing in any hook."""

@@ -35,12 +35,12 @@ class ModeIMMConfig(PenaltyConfig):
     name: Literal["imm-mode"] = "imm-mode"
     lambda_: Strength = 0.01
     labels: Labels = "sampled"
-    """Of the Fisher, as for EWC."""
+    """Labels for the Fisher information, as for EWC."""
 
 
 @method(
     title="IMM (mean)",
-    summary="averages the networks left by each task (Incremental Moment Matching)",
+    summary="averages the networks of all tasks (Incremental Moment Matching)",
     config=MeanIMMConfig,
 )
 class MeanIMM(Consolidation):
@@ -122,7 +122,7 @@ class MeanIMM(Consolidation):
 
 @method(
     title="IMM (mode)",
-    summary="averages the networks left by each task, weighted by what mattered to it (Incremental Moment Matching)",
+    summary="averages the networks of all tasks, weighted by Fisher information (Incremental Moment Matching)",
     config=ModeIMMConfig,
 )
 class ModeIMM(MeanIMM):

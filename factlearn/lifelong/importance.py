@@ -222,7 +222,7 @@ def estimate(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Importance:
-    """Importance of every parameter over all inputs in `batches`.
+    """Estimate the importance of every parameter over all inputs in `batches`.
 
     Args:
         model: any module; it is measured in eval mode and left as it was.

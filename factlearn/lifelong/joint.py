@@ -16,7 +16,7 @@ class JointConfig(MethodConfig):
 
 @method(
     title="Joint",
-    summary="learns all tasks at once from all their images, which the other methods may not",
+    summary="learns all tasks at once from all their images: an upper bound, not a lifelong method",
     config=JointConfig,
 )
 class Joint(Strategy):

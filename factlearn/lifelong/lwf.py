@@ -27,9 +27,9 @@ class DistillationConfig(MethodConfig):
     lambda_: Strength = 1.0
     """Weight of the distillation."""
     temperature: float = Field(2.0, gt=0)
-    """Softens class scores; an embedding is distilled as it is."""
+    """Softmax temperature for distilling class scores; embeddings are distilled unchanged."""
     warmup_epochs: int = Field(5, ge=0)
-    """How many epochs a new head learns alone, where each task has its own."""
+    """Epochs in which only the new head learns, if each task has its own head."""
 
     @property
     def strength(self) -> float:
@@ -45,7 +45,7 @@ class LwFConfig(DistillationConfig):
 
 @method(
     title="LwF",
-    summary="keeps the old network's answers to the new images (Learning without Forgetting)",
+    summary="distils the old network's outputs on the new images (Learning without Forgetting)",
     config=LwFConfig,
 )
 class LwF(Strategy):

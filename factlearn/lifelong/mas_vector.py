@@ -20,7 +20,7 @@ class VectorMASConfig(ImportanceConfig):
 
 @method(
     title="MAS-vector",
-    summary="protects the parameters that any single output depends on (Memory Aware Synapses, output by output)",
+    summary="protects the parameters that any single output depends on (Memory Aware Synapses, per output)",
     config=VectorMASConfig,
     importance=True,
 )

@@ -40,11 +40,11 @@ class RidgeConfig(MethodConfig):
 
     name: Literal["ridge"] = "ridge"
     shrinkage: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["auto"] = 0.2
-    """How strongly weights are pulled towards zero, in units of the features' mean squared length; `auto` finds it."""
+    """Ridge penalty, relative to the features' mean squared norm; `auto` chooses it by generalised cross-validation."""
     first_session_epochs: int = Field(0, ge=0)
-    """Epochs of gradient steps on the first task that adapt the features before they are frozen."""
+    """Epochs of gradient steps on the first task, before the features are frozen."""
     weight: float = Field(10.0, gt=0, allow_inf_nan=False)
-    """How often photos of facts or classes count that the run was adapted to (`factlearn adapt`)."""
+    """Sample weight of the photos of facts or classes that `factlearn adapt` protects."""
 
 
 @method(

@@ -25,7 +25,7 @@ class SIConfig(PenaltyConfig):
 
     name: Literal["si"] = "si"
     damping: float = Field(0.1, gt=0)
-    """Xi: keeps the importance of parameters that hardly moved finite."""
+    """Xi, added to the denominator so that parameters that hardly moved keep a finite importance."""
 
 
 @method(

@@ -1,4 +1,4 @@
-"""The moments at which a lifelong method acts.
+"""The protocol of a lifelong method: hooks that the training loop calls.
 
 A strategy is called at named moments of training and keeps whatever state it needs between them. The training loop
 knows no method by name.
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass
 class Learner:
-    """What a strategy sees of the training.
+    """The training state that a strategy sees.
 
     Attributes:
         module: the part of the network that learns. It returns one tensor or, where each task has its own head, a list
@@ -70,11 +70,11 @@ class Learner:
     together: bool = True
 
     def parameters(self) -> dict[str, nn.Parameter]:
-        """The parameters that learn, by name."""
+        """The trainable parameters by name."""
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
 
     def shared(self) -> dict[str, nn.Parameter]:
-        """The parameters that learn and that other tasks use as well: what can be forgotten."""
+        """The trainable parameters that other tasks use too: what can be forgotten."""
         return {name: p for name, p in self.parameters().items() if name not in self.head}
 
     def effective_rates(self) -> dict[str, float]:
@@ -99,7 +99,7 @@ class Learner:
 
 
 class Strategy:
-    """A lifelong method; this base class does nothing at any moment, which is FineTune.
+    """A lifelong method; the hooks of this base class do nothing, which is FineTune.
 
     Attributes:
         weighs_labels: whether a run is adapted by giving chosen facts or classes more weight, not by importance.
@@ -121,23 +121,23 @@ class Strategy:
         return asked
 
     def before_task(self, learner: Learner) -> None:
-        """A new task starts, or resumes after an interruption."""
+        """Called when a task starts, or resumes after an interruption."""
 
     def extra_loss(self, learner: Learner, inputs: Tensor, outputs: Any) -> Tensor | None:
         """What to add to the loss of a batch that the module turned into `outputs`."""
         return None
 
     def after_backward(self, learner: Learner) -> None:
-        """The gradients of the loss are ready."""
+        """Called when the gradients of the loss are ready."""
 
     def after_step(self, learner: Learner) -> None:
-        """The optimizer has stepped."""
+        """Called after the optimizer's step."""
 
     def after_task(self, learner: Learner) -> None:
-        """The task is learned."""
+        """Called when the task is learned."""
 
     def after_sequence(self, learner: Learner) -> None:
-        """All tasks are learned."""
+        """Called when all tasks are learned."""
 
     def use_measure(self, output: Output) -> str | Measure:
         """What to measure on unlabelled images, for methods registered with `importance=True`."""

@@ -184,7 +184,7 @@ register_backbone(
     Backbone(
         name="efficientnet-lite0",
         title="EfficientNet-Lite0",
-        summary="small and quick, the strongest of these on photos",
+        summary="small and fast, the strongest of these on photos",
         layers=_efficientnet_lite0,
         blocks={"stem": 1, **{f"stage{n}": n + 1 for n in range(1, 8)}, "head": 9},
         channels=(32, 16, 24, 40, 80, 112, 192, 320, 1280),
@@ -197,7 +197,7 @@ register_backbone(
     Backbone(
         name="resnet50",
         title="ResNet-50",
-        summary="residual network of 50 layers, as Keras trained it",
+        summary="residual network of 50 layers, with Keras's weights",
         layers=_resnet50,
         blocks={"stem": 4, "layer1": 5, "layer2": 6, "layer3": 7, "layer4": 8},
         channels=(64, 256, 512, 1024, 2048),
@@ -212,7 +212,7 @@ register_backbone(
     Backbone(
         name="perceptron",
         title="Perceptron",
-        summary="fully connected layers alone, for rows of numbers and small images",
+        summary="fully connected layers only, for numeric rows and small images",
         layers=list,
         blocks={},
         smallest=1,

@@ -1,4 +1,4 @@
-"""What a network says of images: the one place where trained networks are asked."""
+"""Inference: the one place where trained networks are applied to images."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -49,7 +49,7 @@ def share_random_layers(module: nn.Module) -> None:
                 setattr(parent, name, SharedMask(layer).train(layer.training))
             elif _needs_the_whole_batch(layer):
                 raise ModelError(
-                    f"The network's {type(layer).__name__} layers need whole batches, so that several processes would "
+                    f"The network's {type(layer).__name__} layers need whole batches, so several processes would "
                     "learn something else than one; use pretrained weights, another network, or one process."
                 )
 

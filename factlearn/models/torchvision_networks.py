@@ -61,7 +61,7 @@ def torchvision_backbone(name: str) -> Backbone:
     return Backbone(
         name=f"{PREFIX}{name}",
         title=f"torchvision's {name}",
-        summary="with weights of your own",
+        summary="with your own weights",
         layers=partial(_layers, name),
         blocks=blocks,
         channels=tuple(shapes[end - 1] for end in blocks.values()),

@@ -73,7 +73,7 @@ def _listed(tar: Path, stream: IO[bytes]) -> dict[str, Member]:
             _check_end(tar, stream, archive.offset, end)  # type: ignore[attr-defined]
     except (tarfile.TarError, ValueError, UnicodeError, OverflowError, RecursionError) as error:
         raise DatasetError(
-            f"{tar} is not a whole tar ({str(error) or type(error).__name__}); compressed ones cannot be read in place."
+            f"{tar} is not a whole tar ({str(error) or type(error).__name__}); compressed tars cannot be read in place."
         ) from error
     return found
 

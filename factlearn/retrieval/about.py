@@ -1,4 +1,4 @@
-"""What an index says about itself: its language space, the facts it knows and the models that made its vectors."""
+"""The description of an index: its language space, known facts, and the models that made its vectors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -95,7 +95,8 @@ class About:
         if lineages and version.lineage not in lineages:
             raise FactIndexError(
                 f"{place} holds vectors of models that descend from {', '.join(sorted(lineages))}; the model "
-                f"{version.fingerprint} descends from {version.lineage} and is foreign: build a separate index for it."
+                f"{version.fingerprint} descends from {version.lineage} and is not comparable: build a separate index "
+                "for it."
             )
 
     def check_addition(self, place: Path | str, version: Version, language: "LanguageSpace") -> None:

@@ -1,4 +1,4 @@
-"""A unit in any place: `<bicycle>` also finds `<person, riding, bike>`.
+"""A unit in any position: `<bicycle>` also finds `<person, riding, bike>`.
 
 Every unit of a query is looked for in each place where it makes sense: where it is asked for, where the index knows it,
 and where words of its kind stand, so that words never taught are found by their neighbours: verbs as predicates, all
@@ -25,7 +25,7 @@ _PREDICATE = UNIT_NAMES.index("predicate")
 
 
 def anywhere(reading: Reading, vocabulary: Vocabulary) -> Reading:
-    """The reading with the units of what is asked for, and of what is unwanted, in any place; `also` stays as it is."""
+    """The reading with the units of wanted and unwanted facts in any position; `also` stays as it is."""
     wanted = _all_placements((reading.query, *reading.any_of), vocabulary)
     unwanted = _all_placements(reading.without, vocabulary)
     return replace(reading, any_of=tuple(wanted[1:]), without=tuple(unwanted))

@@ -80,7 +80,7 @@ class Contents:
         return [Path(item["path"]) for item in self.items()]
 
     def items(self, where: str | None = None) -> Sequence[Item]:
-        """What is known about all images, or about those that pass a filter (see `factlearn.retrieval.items`)."""
+        """Metadata of all images, or of those that match a filter (see `factlearn.retrieval.items`)."""
         return self.store.items(self.store.keys(filter_of(where)))
 
     @cached_property

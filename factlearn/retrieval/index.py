@@ -33,7 +33,7 @@ Asked = str | Fact | FactQuery | Reading
 
 
 class FactIndex(Contents):
-    """Image vectors that are searched by fact; made with `create`, opened with `open`.
+    """An index of image vectors, searched by fact; `create` makes one, `open` opens one.
 
     An opened index folder is a snapshot: its answers stay the same, whatever others write, until `reload`.
 
@@ -147,7 +147,7 @@ class FactIndex(Contents):
         margin: float = MARGIN,
         anywhere: bool = False,
     ) -> list[Hit]:
-        """The k images that answer a query best; all of them if there are fewer.
+        """The k best images for a query; all of them if there are fewer.
 
         Args:
             query: the fact to show, as `<person, riding, bike>`, in plain words (see `read`) or already parsed.
@@ -161,7 +161,7 @@ class FactIndex(Contents):
             offset: skip the first N hits.
             threshold: the lowest score to include.
             margin: how firmly `without` excludes, from 0 to 1 (see `factlearn.retrieval.negation`).
-            anywhere: find the units of `query` in any place, so that `<bicycle>` also finds `<person, riding, bike>`;
+            anywhere: match units of `query` in any position, so that `<bicycle>` also finds `<person, riding, bike>`;
                 scores are then evidence, above 0 where it speaks for the fact (see `factlearn.retrieval.anywhere`).
 
         Raises:
@@ -195,7 +195,7 @@ class FactIndex(Contents):
         return [hit for hit in hits if threshold is None or hit.score >= threshold][offset : offset + k]
 
     def query_many(self, queries: Sequence[Asked], k: int = 10, **options: Any) -> list[list[Hit]]:
-        """The k best images for each of several queries, in one sweep if the options allow; see `query`."""
+        """The k best images for each of several queries, in one scan if the options allow; see `query`."""
         if (
             any(options.get(name) for name in ("also", "without", "any_of", "offset", "anywhere"))
             or options.get("threshold") is not None
@@ -223,12 +223,12 @@ class FactIndex(Contents):
         without: Sequence[Asked] = (),
         margin: float = MARGIN,
     ) -> list[Hit]:
-        """The images whose vectors are nearest to that of an image [3, D]; options as in `query`."""
+        """The images whose vectors are closest to that of an image [3, D]; options as in `query`."""
         question = Question(self._checked(vector), weights_of(weights))
         return self._page([question], k, where, offset, threshold, [self.parse(each) for each in without], margin)
 
     def facts_of(self, vector: NDArray, k: int = 10) -> list[ShownFact]:
-        """The known facts that an image's vector [3, D] speaks for, best first; ties in the order of facts.
+        """The known facts that an image's vector [3, D] shows, best first; ties in the order of facts.
 
         Facts of one, two and three units compare fairly: see `factlearn.retrieval.fitting`.
         """
@@ -241,7 +241,7 @@ class FactIndex(Contents):
         return [ShownFact(fact, float(scores[p]), c) for fact, p, c in zip(shown, order, chances, strict=True)]
 
     def read(self, query: Asked) -> Reading:
-        """How a query is understood: plain words as a person would, against the units the index knows."""
+        """Parse a query; plain words are matched to the units the index knows."""
         if isinstance(query, Reading):
             return query
         if isinstance(query, str):
@@ -250,7 +250,7 @@ class FactIndex(Contents):
         return Reading(str(query), query)
 
     def parse(self, query: Asked) -> FactQuery:
-        """The one fact that a query asks for; see `read`.
+        """Parse a query for a single fact; see `read`.
 
         Raises:
             FactError: if the text also says and, or, not.
@@ -362,13 +362,13 @@ class FactIndex(Contents):
         return count
 
     def optimize(self, **options: Any) -> "list[Trial]":
-        """Choose the fastest way to search that reaches a recall; see `factlearn.retrieval.folder.optimize`."""
+        """Switch to the fastest search structure that reaches a recall; see `factlearn.retrieval.folder.optimize`."""
         trials = self.store.optimize(self.language, **options)
         self.reload()
         return trials
 
     def verify(self) -> list[str]:
-        """One sentence for everything that is not as it was written; none if all is well."""
+        """Check the index; one sentence per damaged part, none if all is well."""
         return [str(problem) for problem in self.store.problems()]
 
 

@@ -1,4 +1,4 @@
-"""Which taught unit the words of a plain sentence name, and how far-fetched that is.
+"""Matching words of a plain sentence to taught units, with the cost of each match.
 
 The cost of a match: 0 for the unit as it was taught, then inflections, everyday synonyms, near words of the language
 space, and last a word that was never taught, which keeps its own vector: the index can be searched with any vector of

@@ -1,4 +1,4 @@
-"""What optimizing an index measured."""
+"""Measurements made while optimizing an index."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,1 +1,1 @@
-"""Looking after an installation: is everything usable, whose is it, and copies of runs and indexes."""
+"""Maintaining an installation: checks, licences, and backups of runs and indexes."""

@@ -114,7 +114,7 @@ def members(stream: IO[bytes], path: Path) -> Iterator[Member]:
             long_name = None
             yield Member(_safe_name(name, path), size, start)
         else:
-            raise BackupError(f"{path} holds something else than regular files; it is no backup that factlearn made.")
+            raise BackupError(f"{path} holds something other than regular files; factlearn did not make this backup.")
 
 
 def _checked_size(header: bytes, path: Path) -> int:
@@ -201,7 +201,7 @@ def _copy(stream: IO[bytes], member: Member, target: Path | None) -> str:
                 digest.update(part)
                 out.write(part)
     except (FileExistsError, NotADirectoryError):
-        raise BackupError(f"{member.name} is both a file and a folder; it is no backup that factlearn made.") from None
+        raise BackupError(f"{member.name} is both a file and a folder; factlearn did not make this backup.") from None
     return digest.hexdigest()
 
 

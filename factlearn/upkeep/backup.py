@@ -37,7 +37,7 @@ class Backup:
 
 
 def backup(place: Path | str, file: Path | str, *, overwrite: bool = False) -> Backup:
-    """Copy a run or an index into one file; it may be written to meanwhile.
+    """Back up a run or an index to one file, even while it is being written to.
 
     The photos themselves are not part of it: a run and an index only know where they are.
 
@@ -45,7 +45,7 @@ def backup(place: Path | str, file: Path | str, *, overwrite: bool = False) -> B
         BackupError: if there is neither, it is damaged, or the file exists already.
     """
     if store_at(place) is not STORES[DEFAULT]:
-        raise BackupError(f"{place} is kept by a server; back it up by the server's own means.")
+        raise BackupError(f"{place} is on a server; back it up with the server's own tools.")
     folder, file = Path(place), Path(file)
     kind, snapshot = _snapshot(folder)
     if file.is_dir():
@@ -71,7 +71,7 @@ def backup(place: Path | str, file: Path | str, *, overwrite: bool = False) -> B
 
 
 def restore(file: Path | str, out: Path | str) -> Backup:
-    """Unpack a backup into a new folder, which appears whole once everything in it was checked.
+    """Restore a backup to a new folder, which appears complete once everything in it has been checked.
 
     Raises:
         BackupError: if the file is not a whole backup, or the folder exists already.

@@ -55,9 +55,9 @@ def test_an_index_grows_shrinks_and_is_looked_after(place, manifest):
     assert like["hits"][0]["id"] == "0.png"
     assert len(like["facts"]) == 6
     assert "up to date" in done("index", "drift", "looked-after")
-    assert "0 repaired, 0 embedded again" in done("index", "refresh", "looked-after")
+    assert "0 repaired, 0 re-embedded" in done("index", "refresh", "looked-after")
     assert "chosen" in done("index", "optimize", "looked-after")
-    assert "as it was written" in done("index", "verify", "looked-after")
+    assert "no damage found" in done("index", "verify", "looked-after")
     assert "55 images" in done("index", "export", "looked-after", "all.parquet")
     assert "is up to date" in done("index", "upgrade", "looked-after")
 

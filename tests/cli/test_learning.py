@@ -134,7 +134,7 @@ def test_importance_in_use_is_gathered_while_indexing(place, manifest):
     built = output_of(
         "index", "build", "run", "--images", manifest.parent, "--out", "used", "--learn-importance", cwd=place
     )
-    assert "importance of 54 images" in built
+    assert "importance gathered from 54 images" in built
     output_of("adapt", "run", "--used", "--out", "to-use", cwd=place)
 
 

@@ -134,7 +134,7 @@ def test_row_6_one_refresh_finds_facts_that_were_learned_since(place, manifest, 
     gaining = {group["fact"] for group in drift["groups"] if group["gains"]}
     assert gaining & later
     assert {item["fact"] for item in index.items() if item["model"] == index.model} == gaining
-    assert " 0 embedded again" in output_of("index", "refresh", "ix", cwd=tmp_path)
+    assert " 0 re-embedded" in output_of("index", "refresh", "ix", cwd=tmp_path)
 
 
 def colours(path):
@@ -244,7 +244,7 @@ def test_row_13_a_moved_folder_is_noticed_and_relocated(index, photos, tmp_path)
     photos.rename(tmp_path / "archive")
     done = factlearn("index", "refresh", "ix", cwd=tmp_path)
     assert done.returncode == 0
-    assert "0 embedded again, 0 kept, 4 missing" in done.stdout
+    assert "0 re-embedded, 0 kept, 4 missing" in done.stdout
     assert f"factlearn index relocate ix {photos} NEW" in done.stderr
     before = FactIndex.open(index)
     assert "4 relocated, 0 missing, 0 different" in output_of(

@@ -86,7 +86,10 @@ def test_rows_with_the_same_path_are_one_photo_however_it_is_spelled(folder: Pat
 
 def test_a_photo_on_both_sides_is_refused_naming_the_rows(folder: Path) -> None:
     path = _csv(folder, "c.jpg,train,dog,,", "a.jpg,train,dog,,", "a.jpg,test,cat,,")
-    assert "line 4: a.jpg is test here and train on line 3; a photo has one side" in _refused(path)
+    assert (
+        "line 4: a.jpg is test here and train on line 3; a photo is for training or for testing, not both"
+        in _refused(path)
+    )
     dataset = read_manifest(path, on_error="skip")
     assert [(sample.id, sample.split, sample.facts) for sample in dataset][1] == ("a.jpg", "train", (Fact("dog"),))
 

@@ -114,7 +114,7 @@ def test_a_tar_is_whole_or_an_error(shard, tmp_path):
 
 def test_a_compressed_tar_and_other_files_are_no_folders(shard, tmp_path):
     packed = shard("packed.tar", mode="w:gz", a_png=1)
-    with pytest.raises(DatasetError, match="compressed ones cannot be read in place"):
+    with pytest.raises(DatasetError, match="compressed tars cannot be read in place"):
         find_images(packed)
     (tmp_path / "text.tar").write_text("no tar at all")
     with pytest.raises(DatasetError, match="not a whole tar"):

@@ -137,7 +137,7 @@ def test_a_backup_that_was_damaged_leaves_nothing(index, tmp_path):
 MISTAKES = {
     "neither": (["backup", "void", "x.tar"], "neither a run nor an index"),
     "nothing": (["backup", "nowhere", "x.tar"], "neither a run nor an index"),
-    "a server": (["backup", "milvus://host/photos", "x.tar"], "server's own means"),
+    "a server": (["backup", "milvus://host/photos", "x.tar"], "server's own tools"),
     "an existing file": (["backup", "index", "there.tar"], "--overwrite"),
     "a folder for a file": (["backup", "index", "void"], "is a folder"),
     "restoring nothing": (["restore", "no.tar", "x"], "does not exist"),

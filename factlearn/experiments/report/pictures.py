@@ -115,7 +115,7 @@ def _after_each(
     try:
         targets, mask = result.run.language().embed([query])
     except LanguageError as error:
-        raise FactError(f"{query} cannot be asked: {error}") from None
+        raise FactError(f"{query} cannot be queried: {error}") from None
     samples = result.run.data.of_split("test").samples
     cells = []
     for stage, learned in enumerate(result.learned, 1):

@@ -137,7 +137,7 @@ def _try(
     """Measure one kind with one setting after the other."""
     count, dimension = len(store), writer.manifest.dimension
     if kind == "flat":
-        say("measuring the exact sweep")
+        say("measuring the exact scan")
         yield Trial("flat", {}, *exam.take(store), memory=count * width_of(dimension) * 4), None
         return
     for settings in _settings(kind, count, dimension):

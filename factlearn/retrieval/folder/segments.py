@@ -166,7 +166,7 @@ class Segment:
         if self.entry.deleted is not None:
             deleted = np.load(self.index / "deleted" / self.entry.deleted / DELETED, allow_pickle=False)
             if deleted.shape != (self.entry.count,) or deleted.dtype != bool:
-                raise ValueError("which images are removed is not said of each")
+                raise ValueError("it does not say for each image whether it was removed")
         if self.entry.removed != (0 if deleted is None else int(deleted.sum())):
             raise ValueError(f"it does not lack the {self.entry.removed} images it should")
         return deleted
@@ -189,7 +189,7 @@ class Segment:
         """Refuse a mapped file that was cut since it was opened."""
         size, expected = os.fstat(file.fileno()).st_size, self.entry.files[path].bytes
         if size != expected:
-            raise damaged(self.index, path, f"was cut to {size} of {expected} bytes while it was open")
+            raise damaged(self.index, path, f"was truncated to {size} of {expected} bytes while it was open")
 
     @property
     def rows(self) -> NDArray[np.float32]:
@@ -233,7 +233,7 @@ class Segment:
         for row, position in zip(taken, positions.tolist(), strict=True):
             read = os.preadv(self._file.fileno(), [row.data], self._rows.offset + position * width * 4)  # type: ignore[attr-defined]
             if read != row.nbytes:
-                raise damaged(self.index, self._rows_path, "was cut while it was open")
+                raise damaged(self.index, self._rows_path, "was truncated while it was open")
         wrong = np.flatnonzero(row_sums(taken) != self._sums[positions])
         if len(wrong):
             image = self.items.column("id")[int(positions[wrong[0]])].as_py()

@@ -112,7 +112,7 @@ def _options(query: str) -> dict[str, str]:
             raise FactIndexError(f"The option tls is {value!r} in the address of a Milvus index; write true or false.")
     if (needing := options.keys() - {"tls", "timeout"}) and options.get("tls") != "true":
         raise FactIndexError(
-            f"The option {min(needing)} means something in an encrypted connection only; add tls=true to the address."
+            f"The option {min(needing)} only applies to an encrypted connection; add tls=true to the address."
         )
     return options
 

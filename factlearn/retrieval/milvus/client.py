@@ -141,7 +141,7 @@ class Connection:
             waited = time.monotonic() - began
             if waited > _LOAD:
                 raise FactIndexError(
-                    f"{self.address.place} is not in the server's memory after {waited:.0f} s; look into its log."
+                    f"{self.address.place} was not loaded by the server within {waited:.0f} s; check the server's log."
                 )
             if waited - told > 10 and waited > _SILENT:
                 told = waited

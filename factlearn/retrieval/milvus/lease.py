@@ -103,7 +103,7 @@ class Lease:
         if late or self._name not in self._records.leases() or self._others():
             raise FactIndexError(
                 f"{self._records.connection.address.place} may have been written by another process meanwhile, because "
-                "this one or the server stood still; repeat the change."
+                "this one or the server stalled; repeat the change."
             )
 
     def _write(self) -> None:

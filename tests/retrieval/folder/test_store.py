@@ -50,7 +50,7 @@ def test_each_image_remembers_the_version_that_embedded_it(index):
 
 
 def test_a_foreign_model_or_language_is_refused_with_the_reason_and_changes_nothing(index, collection, language):
-    with pytest.raises(FactIndexError, match=r"descend from m1; the model z descends from y and is foreign"):
+    with pytest.raises(FactIndexError, match=r"descend from m1; the model z descends from y and is not comparable"):
         index.add(**more_images(2), model=Version("z", lineage="y"))
     with pytest.raises(FactIndexError, match="language space"):
         index.add(**more_images(2), model="m1", language=language_space(seed=9))
