@@ -3,13 +3,16 @@
 import io
 import json
 import tarfile
+from functools import cache
 
 import numpy as np
 from safetensors.numpy import save
 
 from factlearn.assets.sentences import OfMiniLM
 
-DIMENSION, LAYERS = 64, 2
+SIZE = (64, 2)
+"""Dimension and layers; the smallest has one head of 32."""
+SMALLEST = (32, 1)
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "d", "##o", "dog", "##gy", "cat", "riding", "bike", "##s", "!", "犬"]
 TOKENIZER = {
     "normalizer": {
@@ -20,26 +23,28 @@ TOKENIZER = {
 }  # fmt: skip
 
 
-def convert(package, folder):
-    OfMiniLM(DIMENSION, LAYERS)(package, folder)
+def convert(package, folder, size=SIZE):
+    OfMiniLM(*size)(package, folder)
 
 
-def random_weights():
+@cache
+def random_weights(size=SIZE):
+    """A safetensors file."""
     generator = np.random.default_rng(0)
-    shapes = OfMiniLM(DIMENSION, LAYERS)._shapes(len(PIECES))
+    shapes = OfMiniLM(*size)._shapes(len(PIECES))
     arrays = {
         name: generator.normal(1.0 if name.endswith("LayerNorm.weight") else 0.0, 0.2, shape).astype(np.float16)
         for name, shape in shapes.items()
     }
-    return arrays | {"embeddings.position_ids": np.arange(512)[None], "pooler.dense.bias": np.zeros(DIMENSION)}
+    return save(arrays | {"embeddings.position_ids": np.arange(512)[None], "pooler.dense.bias": np.zeros(size[0])})
 
 
-def minilm_package(path, tokenizer=None, weights=None):
+def minilm_package(path, tokenizer=None, weights=None, size=SIZE):
     """An npm archive; its two files may be given as bytes."""
     files = {
         "package/package.json": b"{}",
         "package/model/tokenizer.json": json.dumps(TOKENIZER).encode() if tokenizer is None else tokenizer,
-        "package/model/model.fp16.safetensors": save(random_weights()) if weights is None else weights,
+        "package/model/model.fp16.safetensors": random_weights(size) if weights is None else weights,
     }
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         for name, content in files.items():

@@ -404,21 +404,27 @@ _TOKENIZER_TOKENS = (b'"vocab": {', b'"vocab": [', b'"lowercase": true', b'"\\ud
 def _encoder(package):
     """Convert a sentence encoder; what is accepted encodes."""
     out = folder("encoder")
-    encoders.convert(package, out)
+    encoders.convert(package, out, encoders.SMALLEST)
     SentenceVectors(out)["riding dogs!"]
+
+
+def _packed(**files):
+    return encoders.minilm_package(written("encoder.tgz", b""), size=encoders.SMALLEST, **files)
 
 
 @parser("sentence encoders (tokenizer)", [json.dumps(encoders.TOKENIZER).encode()], tokens=_TOKENIZER_TOKENS)
 def tokenizer(raw):
-    _encoder(encoders.minilm_package(written("encoder.tgz", b""), tokenizer=raw))
+    _encoder(_packed(tokenizer=raw))
 
 
-@parser("sentence encoders (weights)", lambda: [save(encoders.random_weights())], tokens=(b'"shape":[', b'"F32"'))
+@parser(
+    "sentence encoders (weights)", lambda: [encoders.random_weights(encoders.SMALLEST)], tokens=(b'"shape":[', b'"F32"')
+)
 def encoder_weights(raw):
-    _encoder(encoders.minilm_package(written("encoder.tgz", b""), weights=raw))
+    _encoder(_packed(weights=raw))
 
 
-@parser("sentence encoders (package)", lambda: [encoders.minilm_package(written("encoder.tgz", b"")).read_bytes()])
+@parser("sentence encoders (package)", lambda: [_packed().read_bytes()])
 def encoder_package(raw):
     _encoder(written("encoder.tgz", raw))
 
