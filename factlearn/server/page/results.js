@@ -30,7 +30,8 @@ export class ResultList {
     this.more = el("button", { type: "button", class: "more", onclick: () => this.load() }, "Show more");
     this.element = el("section", { class: "list" }, title ? el("h2", {}, title) : null, this.above, this.line, this.below, this.more);
     this.element.addEventListener("keydown", (event) => this.#move(event));
-    this.watcher = new IntersectionObserver(([entry]) => entry.isIntersecting && this.load(), { rootMargin: "800px" });
+    // A busy browser tells several changes at once; the last is how things are.
+    this.watcher = new IntersectionObserver((entries) => entries.at(-1).isIntersecting && this.load(), { rootMargin: "800px" });
     this.#wait();
   }
 
