@@ -16,7 +16,11 @@ from factlearn.lifelong.registry import METHODS
 IN_TURN = ("finetune", "si", "mas")
 OURS = "ridge"
 """What does better than plain MAS here without stored data; not of the paper, and named for what it is."""
-_VARIANTS = {"mas-both": "MAS (train + test)", "mas-test": "MAS (test)"}
+_VARIANTS = {
+    "mas-both": "MAS (train + test)",
+    "mas-test": "MAS (test)",
+    "ridge-pair": "Ridge (VGG-16 and EfficientNet-Lite0)",
+}
 
 
 def name_of(method: str) -> str:
