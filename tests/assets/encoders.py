@@ -27,16 +27,21 @@ def convert(package, folder, size=SIZE):
     OfMiniLM(*size)(package, folder)
 
 
-@cache
-def random_weights(size=SIZE):
-    """A safetensors file."""
+def random_arrays(size=SIZE):
+    """Weights by name."""
     generator = np.random.default_rng(0)
     shapes = OfMiniLM(*size)._shapes(len(PIECES))
     arrays = {
         name: generator.normal(1.0 if name.endswith("LayerNorm.weight") else 0.0, 0.2, shape).astype(np.float16)
         for name, shape in shapes.items()
     }
-    return save(arrays | {"embeddings.position_ids": np.arange(512)[None], "pooler.dense.bias": np.zeros(size[0])})
+    return arrays | {"embeddings.position_ids": np.arange(512)[None], "pooler.dense.bias": np.zeros(size[0])}
+
+
+@cache
+def random_weights(size=SIZE):
+    """The same as a safetensors file."""
+    return save(random_arrays(size))
 
 
 def minilm_package(path, tokenizer=None, weights=None, size=SIZE):

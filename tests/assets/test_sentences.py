@@ -13,7 +13,9 @@ from factlearn.assets.weights import WEIGHTS_FILE
 from factlearn.errors import AssetError, LanguageError
 from factlearn.facts import Fact
 from factlearn.language import LanguageSpace
-from tests.assets.encoders import DIMENSION, LAYERS, PIECES, TOKENIZER, convert, minilm_package, random_weights
+from tests.assets.encoders import PIECES, SIZE, TOKENIZER, convert, minilm_package, random_arrays
+
+DIMENSION, LAYERS = SIZE
 
 REFERENCE = {
     "person": [-0.11306, 0.02634, -0.04948, -0.02472, -0.08261, -0.03034, 0.18631, 0.03604],
@@ -71,7 +73,7 @@ def torchs_encoder(arrays):
 
 @pytest.mark.parametrize("text", ["dog", "doggy riding bikes!", "", "dog " * 300])
 def test_a_text_is_the_mean_over_pytorchs_own_layers_scaled_to_length_one(encoder, text):
-    weights, layers = torchs_encoder(random_weights())
+    weights, layers = torchs_encoder(random_arrays())
     pieces = {"dog": "dog", "doggy riding bikes!": "dog ##gy riding bike ##s !", "": "", "dog " * 300: "dog " * 254}
     rows = [PIECES.index(piece) for piece in ["[CLS]", *pieces[text].split(), "[SEP]"]]
     word, position, kind = (
@@ -137,7 +139,7 @@ def test_a_tokenizer_that_is_damaged_or_another_is_refused(tmp_path, what):
 
 
 def test_weights_that_are_damaged_or_another_networks_are_refused(tmp_path):
-    arrays = random_weights()
+    arrays = random_arrays()
     (tmp_path / "broken.tgz").write_bytes(minilm_package(tmp_path / "a.tgz").read_bytes()[:-5_000])
     with pytest.raises(AssetError, match=r"broken\.tgz does not hold MiniLM's"):
         convert(tmp_path / "broken.tgz", tmp_path)
