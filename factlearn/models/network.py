@@ -1,9 +1,10 @@
 """A network in two parts: leading layers that are frozen, whose activations can be kept, and the part that learns."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -207,6 +208,16 @@ def _cut(config: ModelConfig) -> tuple[nn.Sequential, nn.Sequential]:
     return _stack(layers[:frozen], config, taps=whole), _stack(layers[frozen:used], config, taps=not whole)
 
 
+_FINGERPRINTS: WeakKeyDictionary[nn.Module, tuple[Any, str, Any]] = WeakKeyDictionary()
+"""The fingerprints of frozen layers: hashing VGG-16 takes longer than a small stage. Each with where the weights were
+and their versions, which any change raises, and the weights, so that their place is not taken by others."""
+
+
+def _named_bytes(state: Mapping[str, Tensor]) -> Iterator[str | bytes]:
+    """The names and exact values of tensors, in the order of names."""
+    return (part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes()))
+
+
 @dataclass(frozen=True)
 class FrozenPart:
     """Frozen layers and the config that they follow, of one backbone or of several side by side."""
@@ -229,13 +240,16 @@ class FrozenPart:
 
     def prefix_fingerprint(self) -> str:
         """A name for the layers and their exact weights and statistics."""
-        state = self.prefix.state_dict()
-        tensors = (part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes()))
         config = self.config
         precision = "bfloat16" if uses_bfloat16(config.precision, self.device.type) else "float32"
-        unusual = [value for value in (config.pooling, precision) if value not in ("mean", "float32")]
-        names = [config.backbone, config.frozen_block, list(config.features or ()), "channels last", *unusual]
-        return fingerprint(*names, *tensors)
+        state = self.prefix.state_dict()
+        seen = (config, precision, *((tensor.data_ptr(), tensor._version) for tensor in state.values()))
+        known = _FINGERPRINTS.get(self.prefix)
+        if known is None or known[0] != seen:
+            unusual = [value for value in (config.pooling, precision) if value not in ("mean", "float32")]
+            names = [config.backbone, config.frozen_block, list(config.features or ()), "channels last", *unusual]
+            known = _FINGERPRINTS[self.prefix] = seen, fingerprint(*names, *_named_bytes(state)), state
+        return known[1]
 
 
 class TwoPartModel(nn.Module, Generic[Suffix]):
@@ -304,8 +318,7 @@ class TwoPartModel(nn.Module, Generic[Suffix]):
 
     def fingerprint(self) -> str:
         """A name for the whole model, so that an index knows who wrote its vectors."""
-        state = self.state_dict()
-        return fingerprint(*(part for name in sorted(state) for part in (name, state[name].cpu().numpy().tobytes())))
+        return fingerprint(*_named_bytes(self.state_dict()))
 
     def load_pretrained(self, *files: Path) -> None:
         """Load weights under torchvision's names: the convolutions, and those fully connected layers that fit.

@@ -176,3 +176,17 @@ def test_the_real_efficientnet_gives_the_reference_implementations_features():
         found = model.eval().prefix(image)
     assert float(found.mean()) == pytest.approx(0.0995690, rel=1e-4)
     assert float(found.std()) == pytest.approx(0.4521379, rel=1e-4)
+
+
+def test_a_fingerprint_that_was_taken_before_is_not_that_of_changed_weights():
+    model = embedder(frozen="conv2")
+    first = model.prefix_fingerprint()
+    weight = next(model.prefix.parameters())
+    with torch.no_grad():
+        kept = weight[0, 0, 0, 0].clone()
+        weight[0, 0, 0, 0] += 1
+        changed = model.prefix_fingerprint()
+        weight[0, 0, 0, 0] = kept
+    assert changed != first == model.prefix_fingerprint()
+    model.prefix.load_state_dict({name: 2 * value for name, value in model.prefix.state_dict().items()}, assign=True)
+    assert model.prefix_fingerprint() not in {first, changed}
