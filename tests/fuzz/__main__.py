@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 import sys
+import traceback
 
 from tests.fuzz import files, texts  # noqa: F401  (they register parsers)
 from tests.fuzz.parsers import PARSERS, fuzz
@@ -30,6 +31,8 @@ def _in_a_process(parser, chosen):
         code = 3
         try:
             code = _report(parser, fuzz(parser, chosen.count, chosen.seed, chosen.seconds))
+        except Exception:
+            print(f"{parser.name}: not fuzzed\n{traceback.format_exc()}")
         finally:
             sys.stdout.flush()
             os._exit(code)
