@@ -164,14 +164,15 @@ class FactCalibration:
         if not answers.any():
             candidates.append(query)
             answers = np.append(answers, [[True]], axis=1)
-        shares = self._shares(vectors, candidates, language)
+        shares = self.shares(vectors, candidates, language)
         return _chances(numbers, _logits(shares, answers)[0])
 
     def facts_of(self, vectors: NDArray, facts: Sequence[Fact], language: LanguageSpace) -> Floats:
         """The probability of each fact, and of none of these last: [N, F + 1]; rows need not add up to 1."""
-        return answered(self._shares(vectors, facts, language), self.patterns.get(ANSWER))
+        return answered(self.shares(vectors, facts, language), self.patterns.get(ANSWER))
 
-    def _shares(self, vectors: NDArray, candidates: Sequence[Fact | FactQuery], language: LanguageSpace) -> Floats:
+    def shares(self, vectors: NDArray, candidates: Sequence[Fact | FactQuery], language: LanguageSpace) -> Floats:
+        """What the beliefs give to each candidate, and to none of these last: [N, C + 1]; rows add up to 1."""
         worth = dict(zip(self.facts, self.beliefs.worth, strict=False))
         known = [worth.get(each, 0.0) if isinstance(each, Fact) else 0.0 for each in candidates]
         return self.beliefs.shares(vectors, *language.embed(candidates), known)

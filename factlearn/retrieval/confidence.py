@@ -4,8 +4,8 @@ Each image is judged by the calibration of the model that embedded it. An index 
 held-out photos, has none, and its hits have no probability.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,17 @@ from factlearn.evaluation.confidence import FactCalibration, is_taught
 from factlearn.facts import Fact, FactQuery
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.about import ModelEntry
+from factlearn.retrieval.composing import Composition, Model, has_unit
 from factlearn.retrieval.hits import Hit
+from factlearn.retrieval.options import weights_of
 from factlearn.retrieval.sentences import Reading
 from factlearn.retrieval.verdicts import merged
 
 SURE = 0.5
 """Below this probability, the model does not see the fact."""
-NEVER_TAUGHT = "never taught; answered by word meaning"
+BY_MEANING = "never taught; answered by word meaning"
+BY_UNITS = "never taught; answered by what was taught of each word"
+_REMEMBERED = 4096
 
 
 class Confidence:
@@ -78,10 +82,26 @@ class Confidence:
         by_fact = dict(zip(taught, chances, strict=False))
         return [by_fact.get(fact) for fact in facts]
 
-    def never_taught(self, asked: Reading | FactQuery) -> list[FactQuery]:
-        """The facts to show, of all that is asked for, that no taught fact answers."""
-        queries = [asked] if isinstance(asked, FactQuery) else [asked.query, *asked.any_of, *asked.also]
-        return [query for query in queries if not is_taught(query, self.taught)]
+    def never_taught(self, asked: Reading) -> dict[FactQuery, str]:
+        """The facts to show, of all that is asked for, that no taught fact answers, each with how it is answered."""
+        queries = [asked.query, *asked.any_of, *asked.also]
+        how = BY_UNITS if len(queries) == 1 and self.composition(asked.query) else BY_MEANING
+        return {query: how for query in queries if not self._is_taught(query)}
+
+    def composition(self, query: FactQuery, weights: NDArray[np.float64] | None = None) -> Composition | None:
+        """How to look for a fact that was never taught by its units; None if it was taught, or a unit was not.
+
+        Also None if a model of the index has no calibration, without which its distances say nothing of beliefs.
+        """
+        if self._calibrations.keys() != self.models.keys() or self._is_taught(query):
+            return None
+        models = {name: Model(self._calibrations[name], self._taught[name]) for name in self.models}
+        found = Composition(query, models, self.language, weights_of(None) if weights is None else weights)
+        return found if all(has_unit(self.taught, unit, place).any() for place, unit in found.units) else None
+
+    @cached_property
+    def _is_taught(self) -> Callable[[FactQuery], bool]:
+        return lru_cache(_REMEMBERED)(lambda query: is_taught(query, self.taught))
 
 
 def seen_until(hits: Sequence[Hit], sure: float = SURE) -> int | None:

@@ -22,7 +22,8 @@ class Hit:
         id: the image's id.
         path: where the image was when it was indexed.
         score: minus the weighted sum of squared distances over the units the query names; higher is better. When
-            several facts are asked for together, the worst score.
+            several facts are asked for together, the worst score. For facts that were never taught, see
+            `factlearn.retrieval.composing`.
         scores: minus the squared distance of each unit, for the fact that `score` belongs to.
         fact: the fact the image is known to show, if any; the first of several.
         metadata: the image's metadata.

@@ -15,6 +15,7 @@ from factlearn.language import LanguageSpace
 from factlearn.retrieval.about import About, ModelEntry, Version, with_version
 from factlearn.retrieval.anywhere import anywhere as placed_anywhere
 from factlearn.retrieval.anywhere import by_evidence, comparable
+from factlearn.retrieval.composing import Composition
 from factlearn.retrieval.contents import Contents
 from factlearn.retrieval.hits import Hit, ShownFact, best_of, make_hits
 from factlearn.retrieval.items import Images
@@ -181,6 +182,9 @@ class FactIndex(Contents):
         alternatives = [[one, *asked.also] for one in (asked.query, *asked.any_of)]
         questions = [self._questions(one, weights) for one in alternatives]
         if len(alternatives) == 1 and not anywhere:
+            composed = None if asked.also else self.confidence.composition(asked.query, weights_of(weights))
+            if composed is not None:
+                return self._page(composed, k, where, offset, threshold, asked.without, margin)
             return self._page(questions[0], k, where, offset, threshold, asked.without, margin, alternatives[0])
         check_page(k, offset)
         if anywhere:
@@ -202,14 +206,18 @@ class FactIndex(Contents):
         ):
             return [self.query(query, k, **options) for query in queries]
         asked = [self.read(query) for query in queries]
-        if not all(each.is_single for each in asked):
-            return [self.query(each, k, **options) for each in asked]
         check_page(k, 0)
-        questions = self._questions([each.query for each in asked], options.get("weights"))
-        if not questions:
-            return []
-        answers = nearest(self.store, questions, min(k, len(self)), filter_of(options.get("where")))
-        return [self._hits(answer, [each.query]) for answer, each in zip(answers, asked, strict=True)]
+        together = [
+            place
+            for place, each in enumerate(asked)
+            if each.is_single and self.confidence.composition(each.query) is None
+        ]
+        found = {place: self.query(asked[place], k, **options) for place in {*range(len(asked))} - {*together}}
+        if questions := self._questions([asked[place].query for place in together], options.get("weights")):
+            answers = nearest(self.store, questions, min(k, len(self)), filter_of(options.get("where")))
+            for place, answer in zip(together, answers, strict=True):
+                found[place] = self._hits(answer, [asked[place].query])
+        return [found[place] for place in range(len(asked))]
 
     def similar(
         self,
@@ -275,7 +283,7 @@ class FactIndex(Contents):
 
     def _page(
         self,
-        questions: Sequence[Question],
+        questions: Sequence[Question] | Composition,
         k: int,
         where: str | None,
         offset: int,
@@ -304,7 +312,9 @@ class FactIndex(Contents):
         places = np.flatnonzero(kept)[offset:wanted]
         return self._hits(Nearest(best.keys[places], best.scores[places], best.by_unit[places]), asked)
 
-    def _best(self, questions: Sequence[Question], count: int, where: Filter | None) -> Nearest:
+    def _best(self, questions: Sequence[Question] | Composition, count: int, where: Filter | None) -> Nearest:
+        if isinstance(questions, Composition):
+            return questions.nearest(self.store, count, where)
         if len(questions) == 1:
             return nearest(self.store, questions, count, where)[0]
         return nearest_to_all(self.store, questions, count, where)

@@ -1,14 +1,14 @@
 """What is to be said of an index, as tables for people and JSON for programs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from factlearn.cli.tables.basics import number
 from factlearn.facts import FactQuery
-from factlearn.retrieval.confidence import NEVER_TAUGHT, SURE, seen_until
+from factlearn.retrieval.confidence import SURE, seen_until
 from factlearn.retrieval.sheet import NOT_SEEN
 
 if TYPE_CHECKING:
@@ -125,9 +125,11 @@ def reading_text(reading: "Reading") -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def answer_text(reading: "Reading", hits: Sequence["Hit"], untaught: Sequence[FactQuery], sure: float = SURE) -> str:
+def answer_text(
+    reading: "Reading", hits: Sequence["Hit"], untaught: Mapping[FactQuery, str], sure: float = SURE
+) -> str:
     """What to know about an answer before reading it, in lines: facts never taught, and that nothing was found."""
-    lines = [f"{query}: {NEVER_TAUGHT}" for query in untaught]
+    lines = [f"{query}: {how}" for query, how in untaught.items()]
     if not hits:
         lines.append(f"No match: no image answers {reading} under these conditions.")
     elif seen_until(hits, sure) == 0:
@@ -170,7 +172,7 @@ def answer_json(
     reading: "Reading",
     hits: Sequence["Hit"],
     rights: Sequence[bool | None],
-    untaught: Sequence[FactQuery],
+    untaught: Collection[FactQuery],
     sure: float = SURE,
 ) -> dict[str, Any]:
     """One query, how it was read, and its hits, each with the verdict of its label.
