@@ -15,7 +15,7 @@ from factlearn.retrieval.anywhere import anywhere as placed_anywhere
 from factlearn.retrieval.hits import Hit
 from factlearn.retrieval.negation import MARGIN
 from factlearn.retrieval.sentences import Reading
-from factlearn.server.answers import HitWriter, json_response, shown, understood
+from factlearn.server.answers import NOTHING, HitWriter, json_response, shown, understood
 from factlearn.server.asking import Found, Options, blamed, find, following, parse_weights, read, read_one, read_whole
 from factlearn.server.catalog import Served
 from factlearn.server.problems import responses
@@ -166,7 +166,7 @@ def answer(
     return {
         "index": served.name,
         "stage": snapshot.stage,
-        "understood": understood(reading),
+        "understood": understood(reading, NOTHING if options.anywhere else index.confidence.never_taught(reading)),
         "hits": write(found.hits),
         "k": options.k,
         "offset": options.offset,
