@@ -15,7 +15,7 @@ PRINTED = {
     "growing_index": "refreshed:",
     "compare_methods": "MAS is ahead of FineTune",
 }
-LONG = ("learn_and_search", "growing_index", "adapt_to_sports")
+LONG = ("learn_and_search", "growing_index", "adapt_to_sports", "compare_methods")
 
 
 def test_every_example_is_listed_and_tested():

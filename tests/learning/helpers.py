@@ -8,6 +8,14 @@ from factlearn.learning.config import parse_config
 from factlearn.learning.runs import Run, load_tensors
 from factlearn.learning.training import train
 
+IN_CI = ("finetune", "mas", "imm-mode", "drift", "ridge", "joint")
+"""One method of each kind; where a test takes seconds for each, the others are slow."""
+
+
+def some_in_ci(names):
+    """Names of methods as parameters; those not in `IN_CI` run with `pytest -m slow`."""
+    return [name if name in IN_CI else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
 
 def parsed(config, **changes):
     """A checked config with changes: `training__epochs=1` sets a key, `strategy={...}` a whole section."""

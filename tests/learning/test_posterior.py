@@ -9,7 +9,7 @@ from factlearn.learning.adaptation import adapt
 from factlearn.learning.facts import test_vectors as vectors_of
 from factlearn.learning.training import learn_more
 from factlearn.lifelong.registry import METHODS
-from tests.learning.helpers import assert_same_run, learn, learn_interrupted
+from tests.learning.helpers import assert_same_run, learn, learn_interrupted, some_in_ci
 
 QUICK = {"ebll": {"code_size": 4, "autoencoder_epochs": 2}}
 
@@ -21,16 +21,11 @@ def posterior(config):
     return config
 
 
-IN_CI = ("finetune", "mas", "ridge", "drift", "joint")
-
-
 def settings(name):
     return {"name": name, **QUICK.get(name, {})}
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in IN_CI else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
-)
+@pytest.mark.parametrize("name", some_in_ci(METHODS))
 def test_every_method_learns_with_the_posterior_readout_and_resumes_bit_for_bit(posterior, tmp_path, name):
     whole = learn(posterior, tmp_path / "whole", strategy=settings(name))
     assert whole.result().final.map_all > 0

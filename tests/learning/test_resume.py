@@ -5,7 +5,7 @@ import pytest
 from factlearn.errors import RunError
 from factlearn.learning.runs import Run
 from factlearn.lifelong.registry import METHODS
-from tests.learning.helpers import assert_same_run, learn, learn_interrupted, same_bits, tensors
+from tests.learning.helpers import assert_same_run, learn, learn_interrupted, same_bits, some_in_ci, tensors
 
 SMALL = {"ebll": {"code_size": 4, "autoencoder_epochs": 2}}
 """Settings that make methods quick."""
@@ -17,7 +17,7 @@ def settings(name):
     return {"name": name, **SMALL.get(name, {})}
 
 
-@pytest.mark.parametrize("name", GRADUAL)
+@pytest.mark.parametrize("name", some_in_ci(GRADUAL))
 def test_facts_resume_bit_for_bit_with_every_method(config, tmp_path, name):
     """Interrupted in the second stage, after a checkpoint."""
     whole = learn(config, tmp_path / "whole", strategy=settings(name))
@@ -47,7 +47,7 @@ def test_facts_resume_bit_for_bit_wherever_they_are_interrupted(config, tmp_path
     assert_same_run(whole, learn(config, tmp_path / "cut", strategy={"name": name}, resume=True))
 
 
-@pytest.mark.parametrize("name", [name for name in GRADUAL if "classes" in METHODS[name].problems])
+@pytest.mark.parametrize("name", some_in_ci(name for name in GRADUAL if "classes" in METHODS[name].problems))
 def test_classes_resume_bit_for_bit_with_every_method(shapes_config, tmp_path, name):
     """Interrupted in the second stage, after a checkpoint."""
     shapes_config["training"]["epochs"] = 3

@@ -15,7 +15,7 @@ from tests.conftest import draw
 from tests.server.conftest import make_plain
 from tests.server.running import BEARER, service_process, wait_until
 
-FEW, MANY = 200, int(os.environ.get("FACTLEARN_FUZZ_CASES", "20000"))
+FEW, MANY = 100, int(os.environ.get("FACTLEARN_FUZZ_CASES", "20000"))
 _GROWTH = 50_000_000
 
 
