@@ -119,6 +119,8 @@ def _listening(host: str, port: int) -> Iterator[list[socket.socket]]:
                 opened.enter_context(socket.create_server(place, family=family, backlog=_BACKLOG))
                 for family, *_, place in dict.fromkeys(found)
             ]
+            for each in sockets:  # connections inherit it: a body must not wait until its head is acknowledged
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except (OSError, UnicodeError) as error:
             reason = str(getattr(error, "strerror", None) or error).partition(" (")[0]
             raise ConfigError(f"Cannot listen on {host}:{port} ({reason}); choose another --host or --port.") from None
