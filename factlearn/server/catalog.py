@@ -25,6 +25,7 @@ _AFTER_TASK = "-after-task-"
 _JUDGED_FOR = 10.0
 _CHECK_OTHERS = 10.0  # seconds between looks at stores that are no folders
 _RETRY = 3.0
+_SWEEPS = 1 if (os.cpu_count() or 1) < 4 else 2  # a sweep has two threads and more; others would only slow it down
 
 
 class Served:
@@ -197,7 +198,7 @@ class Catalog:
 
     def _served(self, name: str, address: str) -> Served:
         limits = self.settings.limits
-        batcher = Batcher(self._lane, 2, limits.batch, limits.waiting_queries, self._metrics)
+        batcher = Batcher(self._lane, _SWEEPS, limits.batch, limits.waiting_queries, self._metrics)
         return Served(name, address, batcher, self._metrics)
 
     def open(self) -> None:
