@@ -3,14 +3,15 @@ guitars.
 
 By its word vectors, such a fact lies among all that is played. Instead, each unit is looked for by itself. The belief
 that an image shows a unit is the sum of its beliefs in the taught facts (`factlearn.evaluation.beliefs`) that have the
-unit in its place, or in any place if none has it there. Images are ranked by
+unit in its place. If none has, those that have it in another place count, and those with another unit in this place
+count by cos^6 of the two word vectors: `<person, playing, instrument>` says a little of guitars. Images are ranked by
 
     score  =  sum over units u of  w_u r_u log(belief in u + 0.0001),      r_u = -log(facts with u / (all facts + 1))
 
 so that a unit of few facts, which says more, counts for more than one of many. `w_u` are the weights of the query.
 
-On photos held out from training, with eleven facts never taught, this finds 0.36 and 0.52 of what fits into the first
-ten (VGG-16; with EfficientNet-Lite0), word vectors 0.06 and 0.08.
+Of powers from 2 to 16 and of exact words alone, the sixth did best in both of two cases on photos held out from
+training: facts whose photos were left out, and facts whose photos were taught by a wider word, such as `instrument`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ from factlearn.retrieval.search import Nearest, Question, nearest
 from factlearn.retrieval.stores import Store
 from factlearn.retrieval.where import Filter
 
-_LEAST = 1e-4
+_LEAST, _NEARNESS, _TINY = 1e-4, 6, 1e-12
 _LOOKED_AT = 2000
 """In larger indexes, only so many images nearest to each unit are looked at."""
 
@@ -42,8 +43,26 @@ class Model:
 
 def has_unit(facts: Sequence[Fact], unit: str, place: int) -> NDArray[np.bool_]:
     """Which facts have a unit in its place; in any place if none has."""
-    there = np.array([fact.order > place and fact.units[place] == unit for fact in facts], bool)
+    there = _in_place(facts, unit, place)
     return there if there.any() else np.array([unit in fact.units for fact in facts], bool)
+
+
+def _in_place(facts: Sequence[Fact], unit: str, place: int) -> NDArray[np.bool_]:
+    return np.array([fact.order > place and fact.units[place] == unit for fact in facts], bool)
+
+
+def _says(facts: Sequence[Fact], unit: str, place: int, language: LanguageSpace) -> NDArray[np.float64]:
+    """How much each fact says of a unit in a place, from 0 to 1."""
+    found = has_unit(facts, unit, place).astype(np.float64)
+    if _in_place(facts, unit, place).any():
+        return found
+    asked = language.unit(unit)
+    for row, fact in enumerate(facts):
+        if not found[row] and fact.order > place:
+            other = language.unit(fact.units[place])
+            cosine = float(asked @ other) / max(float(np.linalg.norm(asked) * np.linalg.norm(other)), _TINY)
+            found[row] = max(cosine, 0.0) ** _NEARNESS
+    return found
 
 
 @dataclass(frozen=True)
@@ -103,7 +122,8 @@ class Composition:
             for place, unit in self.units:
                 having = has_unit(model.taught, unit, place)
                 rarity = -np.log(max(having.sum(), 1) / (len(having) + 1))
-                found[rows, place] = rarity * np.log(shares[:, having].sum(axis=1) + _LEAST)
+                belief = shares @ _says(model.taught, unit, place, self.language)
+                found[rows, place] = rarity * np.log(belief + _LEAST)
         return found
 
 

@@ -61,9 +61,14 @@ def plainly(index, query, weights=(1, 1, 1)):
         for place, unit in enumerate(query.units):
             if unit is None or not weights[place]:
                 continue
-            having = [fact for fact in taught if len(fact.units) > place and fact.units[place] == unit]
-            having = having or [fact for fact in taught if unit in fact.units]
+            there = [fact for fact in taught if len(fact.units) > place and fact.units[place] == unit]
+            having = there or [fact for fact in taught if unit in fact.units]
             belief = sum(shares[taught.index(fact)] for fact in having)
+            for fact in [] if there else taught:
+                if fact not in having and len(fact.units) > place:
+                    one, other = index.language.unit(unit), index.language.unit(fact.units[place])
+                    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+                    belief += shares[taught.index(fact)] * max(cosine, 0) ** 6
             rarity = -math.log(max(len(having), 1) / (len(taught) + 1))
             total += weights[place] * rarity * math.log(belief + 1e-4)
         scores.append((-total, item["id"]))
