@@ -4,8 +4,9 @@
 
 A third of the training photos is held out. In the first case, every fact of three units whose object is a fact of its
 own, such as `<person, playing, flute>` beside `<flute>`, is left out of the rest; in the second, those with subject and
-predicate of the wider fact, `<person, playing, instrument>` by default, are taught as that one. Prints the mean average precision of queries for these facts over
-the held-out photos, and the share of right ones among the first ten hits that could be right.
+predicate of the wider fact, `<person, playing, instrument>` by default, are taught as that one. Prints the mean average
+precision of queries for these facts over the held-out photos, and the share of right ones among the first ten hits that
+could be right.
 """
 
 import argparse
