@@ -137,7 +137,10 @@ def read_torch(source: Path | BinaryIO, name: str) -> Arrays:
     for wrapper in ("state_dict", "model"):
         state = state[wrapper] if isinstance(state.get(wrapper), dict) else state
     tensors = {str(key): value for key, value in state.items() if isinstance(value, torch.Tensor)}
-    return {key.removeprefix("module."): value.float().numpy() for key, value in tensors.items()}
+    try:
+        return {key.removeprefix("module."): value.detach().float().numpy() for key, value in tensors.items()}
+    except (RuntimeError, TypeError) as error:  # sparse or without values, for example
+        raise AssetError(f"{name} holds a tensor that is no plain array of numbers; it was not read.") from error
 
 
 def _check_not_packed(source: Path | BinaryIO, name: str) -> None:

@@ -92,7 +92,9 @@ def test_a_users_safetensors_or_pth_file_becomes_the_asset(
 ) -> None:
     monkeypatch.setenv("FACTLEARN_CACHE", str(tmp_path / "cache"))
     save_file(arrays | {"classifier.1.bias": np.zeros(4096, np.float32)}, tmp_path / "a.safetensors")
-    torch.save({name: torch.from_numpy(value) for name, value in arrays.items()}, tmp_path / "a.pth")
+    torch.save(
+        {name: torch.nn.Parameter(torch.from_numpy(value)) for name, value in arrays.items()}, tmp_path / "a.pth"
+    )
     for name in ("a.safetensors", "a.pth"):
         path = fetch("alexnet-imagenet-conv", path=tmp_path / name)
         assert path.name == WEIGHTS_FILE
@@ -125,11 +127,13 @@ def test_files_that_are_no_weights_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(b"\xff" * 64)
     (tmp_path / "a.bin").touch()
     torch.save([1, 2], tmp_path / "list.pth")
+    torch.save({"features.0.weight": torch.eye(3).to_sparse()}, tmp_path / "sparse.pth")
     save_file({"features.0.weight": np.zeros((64, 3, 11, 11), np.int32)}, tmp_path / "int.safetensors")
     for name, words in [
         ("a.safetensors", "not a whole safetensors file"),
         ("a.bin", "neither a .safetensors nor a .pth"),
         ("list.pth", "not named parameters"),
+        ("sparse.pth", "no plain array of numbers"),
         ("int.safetensors", "holds int32, not numbers"),
     ]:
         with pytest.raises(AssetError, match=words):
