@@ -17,6 +17,7 @@ from factlearn.facts import Fact
 from factlearn.files import atomic_directory, atomic_write
 from factlearn.language import LanguageSpace
 from factlearn.retrieval.folder import segments as seg
+from factlearn.retrieval.folder.arrays import load_array
 from factlearn.retrieval.folder.files import language_files
 from factlearn.retrieval.folder.lock import locked
 from factlearn.retrieval.folder.manifest import (
@@ -137,7 +138,7 @@ def _salvaged(path: Path, entry: SegmentEntry, name: str, width: int) -> tuple[S
             raise FactIndexError(
                 f"Both lists of images removed from segment {entry.name} of {path} are damaged; build the index again."
             )
-        alive = ~np.load(path / removed, allow_pickle=False)
+        alive = ~load_array(path / removed)
     good = np.zeros(entry.count, bool)
     rows = _readable_rows(path / folder / seg.ROWS, entry, width)
     if rows is not None:
@@ -162,7 +163,7 @@ def _matches(path: Path, entry: SegmentEntry, rows: NDArray[np.float32]) -> NDAr
         return np.ones(len(rows), bool)
     if not _is_good(path, f"{folder}/{seg.SUMS}", entry.files[f"{folder}/{seg.SUMS}"]):
         return np.zeros(len(rows), bool)
-    sums = np.load(path / folder / seg.SUMS, allow_pickle=False)
+    sums = load_array(path / folder / seg.SUMS)
     return row_sums(rows) == sums[: len(rows)]  # type: ignore[no-any-return]
 
 

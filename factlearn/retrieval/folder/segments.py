@@ -18,7 +18,6 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from tokenize import TokenError
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError
 from factlearn.files import atomic_directory, sha256_file
+from factlearn.retrieval.folder.arrays import load_array
 from factlearn.retrieval.folder.manifest import FileEntry, SegmentEntry
 from factlearn.retrieval.items import FACTS, METADATA
 from factlearn.retrieval.rows import row_sums
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ROWS, SUMS, ITEMS, ITEMS_COPY = "rows.npy", "sums.npy", "items.arrow", "items.copy.arrow"
 DELETED, DELETED_COPY = "removed.npy", "removed.copy.npy"
 BUILT_IN = ("id", "path", "fact")
-_UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, OverflowError, SyntaxError, TokenError)
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, OverflowError)
 """What numpy and Arrow raise for files that are not theirs."""
 
 
@@ -152,8 +152,8 @@ class Segment:
             self._file = open(folder / ROWS, "rb", buffering=0)  # noqa: SIM115  (held open: a writer may unlink it)
             self._items_file = open(folder / ITEMS, "rb", buffering=0)  # noqa: SIM115
             self._items = read_table(folder / ITEMS)
-            self._sums = np.load(folder / SUMS, allow_pickle=False)
-            self._rows: NDArray[np.float32] = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
+            self._sums = load_array(folder / SUMS)
+            self._rows: NDArray[np.float32] = load_array(folder / ROWS, mapped=True)
             self.deleted = self._read_deleted()
         except _UNREADABLE as error:
             raise damaged(index, self._rows_path, f"cannot be read ({error})") from error
@@ -164,7 +164,7 @@ class Segment:
     def _read_deleted(self) -> NDArray[np.bool_] | None:
         deleted: NDArray[np.bool_] | None = None
         if self.entry.deleted is not None:
-            deleted = np.load(self.index / "deleted" / self.entry.deleted / DELETED, allow_pickle=False)
+            deleted = load_array(self.index / "deleted" / self.entry.deleted / DELETED)
             if deleted.shape != (self.entry.count,) or deleted.dtype != bool:
                 raise ValueError("it does not say for each image whether it was removed")
         if self.entry.removed != (0 if deleted is None else int(deleted.sum())):

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from factlearn.errors import FactIndexError
 from factlearn.files import atomic_directory
+from factlearn.retrieval.folder.arrays import load_array
 from factlearn.retrieval.folder.manifest import FileEntry, StructureEntry
 from factlearn.retrieval.folder.segments import check_content
 from factlearn.retrieval.rows import UNITS
@@ -260,6 +261,6 @@ def open_structure(index: Path, entry: StructureEntry) -> Structure:
         return Structure(shards, starts, entry.settings, lambda queries: queries)
     width = shards[0].d
     part = entry.settings["part"]
-    coding = Coding(entry.settings["dimension"], part, float(np.load(folder / "scale.npy", allow_pickle=False)))
+    coding = Coding(entry.settings["dimension"], part, float(load_array(folder / "scale.npy")))
     assert coding.width == width
     return Structure(shards, starts, entry.settings, coding.queries)
