@@ -99,7 +99,7 @@ def query(
     ]
     if sheet:
         contact_sheet(found[0], sheet, query=whole[0], known=opened.vocabulary, sure=sure)
-    untaught = [opened.confidence.never_taught(each) for each in whole]
+    untaught = [opened.confidence.never_taught(each, options["weights"]) for each in whole]
     if json:
         answers = [answer_json(*answer, sure) for answer in zip(whole, found, rights, untaught, strict=True)]
         show_json(answers[0] if len(answers) == 1 else answers)

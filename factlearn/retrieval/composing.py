@@ -10,8 +10,9 @@ count by cos^6 of the two word vectors: `<person, playing, instrument>` says a l
 
 so that a unit of few facts, which says more, counts for more than one of many. `w_u` are the weights of the query.
 
-Of powers from 2 to 16 and of exact words alone, the sixth did best in both of two cases on photos held out from
-training: facts whose photos were left out, and facts whose photos were taught by a wider word, such as `instrument`.
+The power is a compromise between two cases on training photos held out: facts whose photos were left out, for which
+exact words do best, and facts whose photos were taught by a wider word, such as `instrument`, for which lower powers
+do. See `benchmarks/untaught.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,9 +52,11 @@ def _in_place(facts: Sequence[Fact], unit: str, place: int) -> NDArray[np.bool_]
     return np.array([fact.order > place and fact.units[place] == unit for fact in facts], bool)
 
 
-def _says(facts: Sequence[Fact], unit: str, place: int, language: LanguageSpace) -> NDArray[np.float64]:
-    """How much each fact says of a unit in a place, from 0 to 1."""
-    found = has_unit(facts, unit, place).astype(np.float64)
+def _says(
+    facts: Sequence[Fact], having: NDArray[np.bool_], unit: str, place: int, language: LanguageSpace
+) -> NDArray[np.float64]:
+    """How much each fact says of a unit in a place, from 0 to 1, given those that have it."""
+    found = having.astype(np.float64)
     if _in_place(facts, unit, place).any():
         return found
     asked = language.unit(unit)
@@ -122,7 +125,7 @@ class Composition:
             for place, unit in self.units:
                 having = has_unit(model.taught, unit, place)
                 rarity = -np.log(max(having.sum(), 1) / (len(having) + 1))
-                belief = shares @ _says(model.taught, unit, place, self.language)
+                belief = shares @ _says(model.taught, having, unit, place, self.language)
                 found[rows, place] = rarity * np.log(belief + _LEAST)
         return found
 

@@ -82,13 +82,14 @@ class Confidence:
         by_fact = dict(zip(taught, chances, strict=False))
         return [by_fact.get(fact) for fact in facts]
 
-    def never_taught(self, asked: Reading) -> dict[FactQuery, str]:
+    def never_taught(self, asked: Reading, weights: Sequence[float] | None = None) -> dict[FactQuery, str]:
         """The facts to show, of all that is asked for, that no taught fact answers, each with how it is answered."""
         queries = [asked.query, *asked.any_of, *asked.also]
-        how = BY_UNITS if len(queries) == 1 and self.composition(asked.query) else BY_MEANING
+        composed = len(queries) == 1 and self.composition(asked.query, weights_of(weights)) is not None
+        how = BY_UNITS if composed else BY_MEANING
         return {query: how for query in queries if not self._is_taught(query)}
 
-    def composition(self, query: FactQuery, weights: NDArray[np.float64] | None = None) -> Composition | None:
+    def composition(self, query: FactQuery, weights: NDArray[np.float64]) -> Composition | None:
         """How to look for a fact that was never taught by its units; None if it was taught, or a unit was not.
 
         Also None if a model of the index has no calibration, without which its distances say nothing of beliefs.
@@ -96,7 +97,7 @@ class Confidence:
         if self._calibrations.keys() != self.models.keys() or self._is_taught(query):
             return None
         models = {name: Model(self._calibrations[name], self._taught[name]) for name in self.models}
-        found = Composition(query, models, self.language, weights_of(None) if weights is None else weights)
+        found = Composition(query, models, self.language, weights)
         return found if all(has_unit(self.taught, unit, place).any() for place, unit in found.units) else None
 
     @cached_property

@@ -24,7 +24,7 @@ class Hit:
         score: minus the weighted sum of squared distances over the units the query names; higher is better. When
             several facts are asked for together, the worst score. For facts that were never taught, see
             `factlearn.retrieval.composing`.
-        scores: minus the squared distance of each unit, for the fact that `score` belongs to.
+        scores: what each unit adds to it: minus its squared distance, for the fact that `score` belongs to.
         fact: the fact the image is known to show, if any; the first of several.
         metadata: the image's metadata.
         model: the fingerprint of the model that embedded it.

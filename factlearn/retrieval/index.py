@@ -207,10 +207,11 @@ class FactIndex(Contents):
             return [self.query(query, k, **options) for query in queries]
         asked = [self.read(query) for query in queries]
         check_page(k, 0)
+        weights = weights_of(options.get("weights"))
         together = [
             place
             for place, each in enumerate(asked)
-            if each.is_single and self.confidence.composition(each.query) is None
+            if each.is_single and self.confidence.composition(each.query, weights) is None
         ]
         found = {place: self.query(asked[place], k, **options) for place in {*range(len(asked))} - {*together}}
         if questions := self._questions([asked[place].query for place in together], options.get("weights")):

@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -16,8 +15,6 @@ from factlearn.retrieval.hits import ShownFact as Shown
 from factlearn.retrieval.items import facts_of, metadata_of
 from factlearn.retrieval.sentences import Reading
 from factlearn.retrieval.verdicts import Verdict, verdict
-
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -33,13 +30,13 @@ def asked(query: FactQuery) -> dict[str, Any]:
     return {"fact": str(query), **units}
 
 
-def understood(reading: Reading, untaught: Mapping[FactQuery, str] = NOTHING) -> dict[str, Any]:
-    """How a text was read, and how what was never taught is answered."""
+def understood(reading: Reading, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """How a text was read, with more to note about it."""
     return {
         "text": reading.text,
         "query": asked(reading.query),
         **{name: [asked(each) for each in getattr(reading, name)] for name in ("also", "without", "any_of")},
-        "notes": [*reading.notes, *(f"{query}: {how}" for query, how in untaught.items())],
+        "notes": [*reading.notes, *notes],
         "alternatives": [asked(each) for each in reading.alternatives],
     }
 

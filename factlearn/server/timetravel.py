@@ -50,7 +50,7 @@ def judge(snapshot: Snapshot, reading: Reading, options: Options) -> tuple[float
     """
     index = snapshot.index
     plain = reading.is_single and options == Options(where=options.where)
-    plain = plain and index.confidence.composition(reading.query) is None
+    plain = plain and not index.confidence.never_taught(reading)
     if len(index) > (_MOST if plain else _MOST_EXPLAINED):
         return None, 0, 0
     keys = index.store.keys(filter_of(options.where))

@@ -36,8 +36,7 @@ def version(name, language, taught):
     return Version(name, "m", calibration=found.to_json(), taught=tuple(map(str, taught)))
 
 
-@pytest.fixture
-def riders(tmp_path, language):
+def make_riders(place, language):
     """Photos of taught facts, and three of riders that look like cyclists, a little like horses."""
     rng = np.random.default_rng(5)
     shares = [{fact: 1} for fact in TAUGHT for _ in range(20)] + [{TAUGHT[0]: 0.6, Fact("horse"): 0.4}] * 3
@@ -45,9 +44,14 @@ def riders(tmp_path, language):
     ids = [f"{number:03}" for number in range(len(shares))]
     split = [{"split": "test" if number % 2 else "train"} for number in range(len(ids))]
     return FactIndex.create(
-        tmp_path / "riders", vectors, ids, paths=ids, language=language, model=version("m", language, TAUGHT),
+        place, vectors, ids, paths=ids, language=language, model=version("m", language, TAUGHT),
         known_facts=TAUGHT, metadata=split,
     )  # fmt: skip
+
+
+@pytest.fixture
+def riders(tmp_path, language):
+    return make_riders(tmp_path / "riders", language)
 
 
 def plainly(index, query, weights=(1, 1, 1)):
@@ -121,6 +125,17 @@ def test_in_large_indexes_the_images_nearest_to_each_unit_are_looked_at(riders, 
 def test_many_queries_are_answered_as_one_by_one(riders):
     queries = ["<dog>", RIDER, "<person, riding, *>", "<*, *, horse>"]
     assert riders.query_many(queries, 7) == [riders.query(query, 7) for query in queries]
+
+
+@pytest.mark.parametrize("weights", [(1, 0, 1), (1, 1, 0), (2, 1, 0.5)])
+def test_weights_decide_alike_for_one_query_and_for_many(riders, weights):
+    """A word that was never taught does not count where its weight is 0."""
+    queries = ["<woman, mountain, bike>", "<person, riding, mountain>", RIDER]
+    one_by_one = [riders.query(query, 9, weights=weights) for query in queries]
+    assert riders.query_many(queries, 9, weights=weights) == one_by_one
+    ways = [riders.confidence.never_taught(riders.read(query), weights) for query in queries]
+    composed = [BY_UNITS in way.values() for way in ways]
+    assert composed == [weights[1] == 0, weights[2] == 0, True]
 
 
 def test_words_that_were_never_taught_are_answered_by_their_vectors(riders, language):

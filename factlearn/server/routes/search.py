@@ -15,7 +15,7 @@ from factlearn.retrieval.anywhere import anywhere as placed_anywhere
 from factlearn.retrieval.hits import Hit
 from factlearn.retrieval.negation import MARGIN
 from factlearn.retrieval.sentences import Reading
-from factlearn.server.answers import NOTHING, HitWriter, json_response, shown, understood
+from factlearn.server.answers import HitWriter, json_response, shown, understood
 from factlearn.server.asking import Found, Options, blamed, find, following, parse_weights, read, read_one, read_whole
 from factlearn.server.catalog import Served
 from factlearn.server.problems import responses
@@ -163,10 +163,11 @@ def answer(
     index = snapshot.index
     judged = placed_anywhere(reading, index.vocabulary) if options.anywhere else reading
     write = HitWriter(served.name, paths=service.settings.loopback, reading=judged, known=index.vocabulary)
+    untaught = {} if options.anywhere else index.confidence.never_taught(reading, options.weights)
     return {
         "index": served.name,
         "stage": snapshot.stage,
-        "understood": understood(reading, NOTHING if options.anywhere else index.confidence.never_taught(reading)),
+        "understood": understood(reading, [f"{query}: {how}" for query, how in untaught.items()]),
         "hits": write(found.hits),
         "k": options.k,
         "offset": options.offset,

@@ -9,7 +9,7 @@ pytest.importorskip("pymilvus")
 pytest.importorskip("milvus_lite")
 
 from factlearn.errors import FactIndexError
-from factlearn.retrieval import FactIndex
+from factlearn.retrieval import FactIndex, composing
 from factlearn.retrieval.milvus import client, search, store
 from factlearn.retrieval.milvus.filter import implied
 from factlearn.retrieval.where import parse_filter
@@ -22,6 +22,7 @@ from tests.retrieval.milvus.images import (
     random_filter,
     release,
 )
+from tests.retrieval.test_composing import RIDER, make_riders
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,20 @@ def both(tmp_path_factory):
 
 def test_random_queries_answer_as_the_folder_and_as_brute_force(both):
     check_random_queries(both, 100, seed=1)
+
+
+@pytest.mark.parametrize("looked_at", [composing._LOOKED_AT, 30])
+def test_facts_never_taught_are_answered_as_by_the_folder(address, tmp_path, language, monkeypatch, looked_at):
+    monkeypatch.setattr(composing, "_LOOKED_AT", looked_at)
+    in_milvus, in_folder = make_riders(address, language), make_riders(tmp_path / "riders", language)
+    for text, options in (
+        (RIDER, {"k": 9}), (RIDER, {"k": 5, "offset": 3, "where": "split = 'test'"}), ("<*, *, horse>", {"k": 7}),
+        (RIDER, {"k": 4, "without": ["<horse>"], "weights": (1, 2, 1)}),
+    ):  # fmt: skip
+        found = [[(hit.id, hit.score, dict(hit.scores)) for hit in index.query(text, **options)]
+                 for index in (in_milvus, in_folder)]  # fmt: skip
+        assert len(found[1]) == options["k"]
+        assert found[0] == found[1]
 
 
 @pytest.mark.slow
