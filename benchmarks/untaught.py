@@ -95,6 +95,8 @@ def main() -> None:
     if given.manifest is None:
         print("Not measured: give a manifest of photos.")
         return
+    if not given.manifest.is_file():
+        parser.error(f"there is no manifest {given.manifest}")
     rows, wider = read(given.manifest, choose=given.choose), Fact.parse(given.wider)
     test = [row for row in rows if row["split"] == "test"]
     strange = composed(rows)
